@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/analysis/inspect.hpp"
+
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "prism/analysis/open_model.hpp"
+#include "prism/report/csv.hpp"
+#include "prism/report/json.hpp"
+#include "prism/report/text.hpp"
+
+namespace prism::cli {
+
+int run_inspect(const InspectOptions& options) {
+  const CommonOptions& common = options.common;
+  const StepModel model = open_model(common.input, {.steps = common.steps});
+  const InspectResult result = inspect(model, common.control);
+  emit(common, common.format == Format::Json  ? inspect_json(model, result, {})
+               : common.format == Format::Csv ? inspect_csv(result)
+                                              : inspect_text(model, result));
+  std::size_t lost = 0;
+  for (const ImportEntry& entry : model.report.entries()) {
+    if (entry.severity == Severity::DataLoss) lost += entry.count;
+  }
+  return check(common.fail_if,
+               {{"dropped", static_cast<double>(lost)}, {"steps", static_cast<double>(model.step_count())}});
+}
+
+}  // namespace prism::cli

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's front: options into plain structs, dispatch, errors into exit codes.
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "prism/io/csv.hpp"
+#include "prism/report/run_info.hpp"
+#include "prism/trace/error.hpp"
+
+namespace prism::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+extern "C" void on_interrupt(int) {
+  interrupted.store(true, std::memory_order_relaxed);
+}
+
+constexpr const char* kAbout =
+    "prism: how long a training step takes, as a distribution, from traces of real steps.\n\n"
+    "  INPUT  an op-level timeline (CSV, may be gzip or zstd), a folder with one, a saved model (.prism),\n"
+    "         or a folder with your own nodes.csv, edges.csv and pools.csv";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  prism inspect  trace.csv.gz              what is in it, and what was left out\n"
+    "  prism replay   trace.csv.gz              does the graph reproduce the steps it was made from?\n"
+    "  prism validate trace.csv.gz              does it predict steps it has not seen?\n"
+    "  prism forecast trace.csv.gz --json       the step-time distribution\n\n"
+    "Exit codes: 0 done, 1 a --fail-if check failed, 2 usage, 3 bad input, 4 internal error, 130 "
+    "interrupted.";
+
+const std::map<std::string, LaunchDelays> kLaunchDelays = {{"clean", LaunchDelays::Clean},
+                                                           {"none", LaunchDelays::None},
+                                                           {"raw", LaunchDelays::Raw},
+                                                           {"off", LaunchDelays::Off}};
+
+/// Owns the parsed options; subcommands refer to them.
+struct Options {
+  InspectOptions inspect;
+  ReplayOptions replay;
+  ValidateCommandOptions validate;
+  ForecastCommandOptions forecast;
+  ModelSaveOptions save;
+  CommonOptions show;
+};
+
+std::pair<int, int> parse_steps(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const auto first = colon == 0 ? std::optional<std::int64_t>(0) : parse_int(text.substr(0, colon));
+  std::optional<std::int64_t> last = first;
+  if (colon != std::string::npos) {
+    last = colon + 1 == text.size() ? std::numeric_limits<int>::max() : parse_int(text.substr(colon + 1));
+  }
+  if (!first || !last || *first < 0 || *last < *first || *last > std::numeric_limits<int>::max()) {
+    throw CLI::ValidationError("--steps", "expected FIRST:LAST (inclusive), for example 100:200");
+  }
+  return {static_cast<int>(*first), static_cast<int>(*last)};
+}
+
+/// "0.5%" or "0.005" as a share.
+double parse_share(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const auto value = parse_double(percent ? text.substr(0, text.size() - 1) : text);
+  if (!value || !(*value > 0)) throw CLI::ValidationError("--precision", "expected a share such as 0.5%");
+  const double share = percent ? *value / 100 : *value;
+  if (share >= 1) throw CLI::ValidationError("--precision", "must be below 100 %; 0.5% means half a percent");
+  return share;
+}
+
+void add_input(CLI::App* app, CommonOptions& common) {
+  app->add_option("INPUT", common.input, "what to read; - reads a timeline from standard input")->required();
+}
+
+void add_format(CLI::App* app, CommonOptions& common, bool csv) {
+  auto* json = app->add_flag_callback(
+      "--json", [&] { common.format = Format::Json; }, "one JSON document");
+  if (csv) {
+    app->add_flag_callback(
+           "--csv", [&] { common.format = Format::Csv; }, "rows as CSV")
+        ->excludes(json);
+  }
+  app->add_option("-o,--output", common.output, "write to FILE (atomically) instead of standard output")
+      ->type_name("FILE");
+}
+
+void add_common(CLI::App* app, CommonOptions& common) {
+  add_input(app, common);
+  add_format(app, common, true);
+  app->add_option_function<std::string>(
+         "--steps", [&](const std::string& text) { common.steps = parse_steps(text); },
+         "use profiled steps FIRST:LAST only")
+      ->type_name("A:B");
+  app->add_option("--threads", common.control.threads,
+                  "worker threads; results do not depend on it (default: all cores)")
+      ->check(CLI::Range(1U, 4096U))
+      ->type_name("T");
+  app->add_option("--fail-if", common.fail_if,
+                  "exit with 1 if NAME>NUMBER or NAME<NUMBER holds; may be repeated")
+      ->type_name("COND")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_sampling(CLI::App* app, SamplingOptions& sampling) {
+  app->add_option("--samples", sampling.samples, "Monte Carlo samples of the step")
+      ->capture_default_str()
+      ->check(CLI::Range(2U, 100'000'000U))
+      ->type_name("N");
+  app->add_option("--seed", sampling.seed, "equal seeds give equal results")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, std::numeric_limits<std::uint32_t>::max()))
+      ->type_name("S");
+}
+
+using Runners = std::map<CLI::App*, std::function<int()>>;
+
+Runners add_commands(CLI::App& app, Options& o) {
+  Runners run;
+  auto* inspect =
+      app.add_subcommand("inspect", "what is in an input: ranks, steps, pools, what was left out and why");
+  add_common(inspect, o.inspect.common);
+  run[inspect] = [&o] { return run_inspect(o.inspect); };
+
+  auto* replay = app.add_subcommand("replay", "re-run each profiled step; error against the observed time");
+  add_common(replay, o.replay.common);
+  replay
+      ->add_option_function<std::string>(
+          "--launch-delays", [&o](const std::string& text) { o.replay.delays = kLaunchDelays.at(text); },
+          "clean: waits found and taken out (default); none: left out; raw: as recorded, replays exactly;\n"
+          "off: left out, and no inferred edges")
+      ->check(CLI::IsMember({"clean", "none", "raw", "off"}))
+      ->type_name("MODE");
+  run[replay] = [&o] { return run_replay(o.replay); };
+
+  auto* validate =
+      app.add_subcommand("validate", "predict profiled steps left out of the pools, per sampling model");
+  add_common(validate, o.validate.common);
+  add_sampling(validate, o.validate.sampling);
+  validate
+      ->add_option_function<std::string>(
+          "--target", [&o](const std::string& text) { o.validate.replayed_target = text == "replayed"; },
+          "observed: step times as recorded (default); replayed: without launch delays, which isolates the "
+          "sampling model")
+      ->check(CLI::IsMember({"observed", "replayed"}))
+      ->type_name("WHAT");
+  run[validate] = [&o] { return run_validate(o.validate); };
+
+  auto* forecast = app.add_subcommand("forecast", "step-time distribution with intervals");
+  add_common(forecast, o.forecast.common);
+  add_sampling(forecast, o.forecast.sampling);
+  std::vector<std::string> names;
+  for (const Sampling sampling : kSamplingModels) names.emplace_back(sampling_name(sampling));
+  forecast
+      ->add_option_function<std::string>(
+          "--sampling", [&o](const std::string& name) { o.forecast.model = sampling_from_name(name); },
+          "sampling model (default: hierarchical; iid for pools without profiled steps)")
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME");
+  forecast
+      ->add_option_function<std::string>(
+          "--precision", [&o](const std::string& text) { o.forecast.precision = parse_share(text); },
+          "go on sampling until the p95 interval is this narrow (half width)")
+      ->type_name("X%");
+  forecast->add_flag("--timing", o.forecast.timing, "add wall-clock figures, which differ from run to run");
+  run[forecast] = [&o] { return run_forecast(o.forecast); };
+
+  auto* model = app.add_subcommand("model", "the saved model file: graph, pools and provenance in one file");
+  model->require_subcommand(1);
+  auto* save = model->add_subcommand("save", "write INPUT as a model that every command reads");
+  add_common(save, o.save.common);
+  save->add_flag("--anonymise", o.save.anonymise, "strip names and places");
+  run[save] = [&o] { return run_model_save(o.save); };
+  auto* show = model->add_subcommand("show", "what a saved model holds");
+  add_input(show, o.show);
+  add_format(show, o.show, false);
+  run[show] = [&o] { return run_model_show(o.show); };
+  return run;
+}
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+/// "unknown command" with the nearest known one; nothing if the word is a command.
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  constexpr std::size_t kMaxWord = 40;
+  std::string nearest;
+  std::size_t distance = word.size();
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == word) return "";
+    const std::size_t d = edit_distance(word.substr(0, kMaxWord), command->get_name());
+    if (d < distance) {
+      distance = d;
+      nearest = command->get_name();
+    }
+  }
+  std::string text = "unknown command '" + word + "'";
+  if (!nearest.empty() && distance <= 3) text += "; did you mean '" + nearest + "'?";
+  return text;
+}
+
+int usage_error(const std::string& text) {
+  std::fprintf(stderr, "prism: %s\nRun prism --help for the commands.\n", text.c_str());
+  return kUsage;
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app(kAbout, "prism");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("prism ") + std::string(prism_version()));
+  app.get_formatter()->column_width(30);
+  Options options;
+  for (CommonOptions* common : {&options.inspect.common, &options.replay.common, &options.validate.common,
+                                &options.forecast.common, &options.save.common, &options.show}) {
+    common->control.cancelled = &interrupted;
+    common->control.progress = terminal_progress();
+  }
+  const Runners runners = add_commands(app, options);
+  if (argc > 1 && argv[1][0] != '-') {
+    if (const std::string text = unknown_command(app, argv[1]); !text.empty()) return usage_error(text);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    if (kind == CLI::ExitCodes::Success) return app.exit(error);
+    return usage_error(error.what());
+  }
+  for (const auto& [command, run] : runners) {
+    if (command->parsed()) return run();
+  }
+  return usage_error("no command given");
+}
+
+}  // namespace
+}  // namespace prism::cli
+
+int main(int argc, char** argv) {
+  using namespace prism::cli;
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends at once
+  sigaction(SIGINT, &action, nullptr);
+  try {
+    return run_program(argc, argv);
+  } catch (const prism::InputError& error) {
+    std::fprintf(stderr, "prism: %s\n", error.what());
+    return kBadInput;
+  } catch (const UsageError& error) {
+    return usage_error(error.what());
+  } catch (const prism::Cancelled&) {
+    std::fprintf(stderr, "prism: interrupted\n");
+    return kInterrupted;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "prism: internal error: %s\n", error.what());
+    return kInternal;
+  }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "prism/analysis/open_model.hpp"
+#include "prism/model/saved_model.hpp"
+#include "prism/report/json.hpp"
+#include "prism/report/text.hpp"
+
+namespace prism::cli {
+
+int run_model_save(const ModelSaveOptions& options) {
+  const CommonOptions& common = options.common;
+  if (common.output.empty() || common.output == "-") throw UsageError("model save needs -o FILE");
+  const StepModel model = open_model(common.input, {.steps = common.steps});
+  save_model(model, common.output, {.anonymise = options.anonymise});
+  CommonOptions to_stdout = common;
+  to_stdout.output.clear();
+  const StepModel saved = load_model(common.output);
+  emit(to_stdout, common.format == Format::Json ? model_json(saved, {})
+                                                : "saved " + common.output + "\n" + model_text(saved));
+  return kDone;
+}
+
+int run_model_show(const CommonOptions& options) {
+  const StepModel model = open_model(options.input);
+  emit(options, options.format == Format::Json ? model_json(model, {}) : model_text(model));
+  return kDone;
+}
+
+}  // namespace prism::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/analysis/replay.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "prism/analysis/open_model.hpp"
+#include "prism/report/csv.hpp"
+#include "prism/report/json.hpp"
+#include "prism/report/text.hpp"
+
+namespace prism::cli {
+
+int run_replay(const ReplayOptions& options) {
+  const CommonOptions& common = options.common;
+  const StepModel model = open_model(common.input, {.delays = options.delays, .steps = common.steps});
+  const ReplayResult result = replay(model, common.control);
+  emit(common, common.format == Format::Json  ? replay_json(model, result, {})
+               : common.format == Format::Csv ? replay_csv(result)
+                                              : replay_text(model, result));
+  double worst = 0;
+  for (const ReplayedStep& step : result.steps) worst = std::max(worst, std::abs(step.error()));
+  return check(common.fail_if, {{"discrepancy", result.discrepancy()}, {"worst_error", worst}});
+}
+
+}  // namespace prism::cli

@@ -1,0 +1,26 @@
+# prism_module(NAME model SOURCES a.cpp b.cpp HEADERS a.hpp b.hpp DEPS stats io [PRIVATE lib...] [TESTS a_test.cpp...])
+#
+# One static library `prism_<name>` (alias prism::<name>) per folder. DEPS are other folders, PRIVATE are
+# third-party targets seen by our .cpp files only. TESTS go into one GoogleTest binary `prism_<name>_tests`.
+# With CMAKE_VERIFY_INTERFACE_HEADER_SETS on, target all_verify_interface_header_sets compiles every header alone.
+function(prism_module)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;HEADERS;DEPS;PRIVATE;TESTS;TEST_PRIVATE" ${ARGN})
+  set(target prism_${arg_NAME})
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_library(prism::${arg_NAME} ALIAS ${target})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+  list(TRANSFORM arg_DEPS PREPEND prism::)
+  target_link_libraries(${target} PUBLIC ${arg_DEPS} PRIVATE prism_options ${arg_PRIVATE})
+  if(BUILD_TESTING AND arg_TESTS)
+    prism_test(NAME ${target}_tests SOURCES ${arg_TESTS} LIBRARIES ${target} ${arg_PRIVATE} ${arg_TEST_PRIVATE})
+  endif()
+endfunction()
+
+# prism_test(NAME t SOURCES x_test.cpp... LIBRARIES targets...): a GoogleTest binary, each case a ctest test.
+function(prism_test)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} prism_options GTest::gtest_main)
+  target_compile_definitions(${arg_NAME} PRIVATE PRISM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+endfunction()

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/analysis/open_model.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "prism/ingest/job_meta.hpp"
+#include "prism/ingest/op_timeline_csv.hpp"
+#include "prism/io/bytes.hpp"
+#include "prism/io/sqlite.hpp"
+#include "prism/model/build_step_model.hpp"
+#include "prism/model/clocks.hpp"
+#include "prism/model/graph_folder.hpp"
+#include "prism/model/saved_model.hpp"
+#include "prism/trace/error.hpp"
+
+namespace prism {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kInputs =
+    "give an op-level timeline (CSV, may be gzip or zstd), a saved model, or a folder with one timeline or "
+    "with nodes.csv, "
+    "edges.csv and pools.csv";
+
+/// The only timeline of a folder.
+fs::path timeline_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && name.find(".csv") != std::string::npos) found.push_back(entry.path());
+  }
+  std::ranges::sort(found);
+  if (found.size() == 1) return found.front();
+  if (found.empty()) throw InputError({folder.string(), {}, {}}, "the folder holds no CSV file", kInputs);
+  throw InputError({folder.string(), {}, {}},
+                   "the folder holds " + std::to_string(found.size()) + " CSV files (" +
+                       found[0].filename().string() + ", " + found[1].filename().string() + ", ...)",
+                   "name one of them; each job is one input");
+}
+
+void keep_steps(OpTimeline& timeline, std::pair<int, int> range) {
+  std::erase_if(timeline.records,
+                [&](const OpRecord& r) { return r.step < range.first || r.step > range.second; });
+  if (timeline.records.empty()) {
+    throw InputError({timeline.source, {}, {}},
+                     "no row in steps " + std::to_string(range.first) + " to " + std::to_string(range.second),
+                     "prism inspect lists the steps");
+  }
+}
+
+StepModel open_timeline(const std::string& text, const fs::path& path, const OpenOptions& options) {
+  ImportReport report;
+  OpTimeline timeline = parse_op_timeline(text, path.string(), report);
+  if (const auto meta = find_job_meta(path)) {
+    timeline.meta = parse_job_meta(read_bytes(*meta), meta->string(), report);
+  }
+  if (options.steps) keep_steps(timeline, *options.steps);
+  auto job = std::make_shared<RecordedJob>(align(timeline, report));
+  std::vector<double> offsets = align_clocks(*job, report);
+  StepModel model = build_step_model(job, options.delays, std::move(report));
+  model.clock_offsets_ns = std::move(offsets);
+  model.digest = digest_text(content_digest(text));
+  return model;
+}
+
+StepModel open_saved(const fs::path& path, const OpenOptions& options) {
+  StepModel model = load_model(path);
+  if (options.steps) {
+    std::vector<std::size_t> kept;
+    for (std::size_t k = 0; k < model.steps.size(); ++k) {
+      if (model.steps[k] >= options.steps->first && model.steps[k] <= options.steps->second)
+        kept.push_back(k);
+    }
+    if (kept.empty()) {
+      throw InputError({path.string(), {}, {}},
+                       "no profiled step in " + std::to_string(options.steps->first) + " to " +
+                           std::to_string(options.steps->second),
+                       "prism inspect lists the steps");
+    }
+    model = with_steps(model, kept);
+  }
+  if (options.delays == LaunchDelays::Clean) return model;
+  if (model.recording == nullptr || options.steps) {
+    throw InputError({path.string(), {}, {}}, "this saved model has no recording to rebuild from",
+                     "use the default launch delays, or the trace it was made from");
+  }
+  StepModel rebuilt = build_step_model(model.recording, options.delays, model.report);
+  rebuilt.digest = model.digest;
+  rebuilt.clock_offsets_ns = model.clock_offsets_ns;
+  return rebuilt;
+}
+
+}  // namespace
+
+StepModel open_model(const fs::path& path, const OpenOptions& options) {
+  if (path != "-" && fs::is_directory(path)) {
+    if (fs::exists(path / "nodes.csv")) return read_graph_folder(path);
+    return open_model(timeline_in(path), options);
+  }
+  if (path != "-" && is_sqlite(read_first_bytes(path, 16))) return open_saved(path, options);
+  const std::string text = read_bytes(path);
+  if (!looks_like_op_timeline(text)) {
+    throw InputError({path.string(), {}, {}}, "format not recognised", kInputs);
+  }
+  return open_timeline(text, path, options);
+}
+
+}  // namespace prism

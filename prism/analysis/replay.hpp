@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replay: the deterministic re-run of each profiled step from its own durations, against what was observed.
+// The first check of a graph: what replay misses, no forecast can contain.
+#pragma once
+
+#include <vector>
+
+#include "prism/model/step_model.hpp"
+#include "prism/run/control.hpp"
+
+namespace prism {
+
+struct ReplayedStep {
+  int step = 0;
+  double observed_ns = 0;
+  double replayed_ns = 0;
+  [[nodiscard]] double error() const { return replayed_ns / observed_ns - 1; }
+};
+
+struct ReplayResult {
+  std::vector<ReplayedStep> steps;
+  double mean_observed_ns = 0;
+  double mean_replayed_ns = 0;
+  /// |difference of the means| / observed.
+  [[nodiscard]] double discrepancy() const;
+};
+
+/// Replays all profiled steps in 64-bit arithmetic. Throws InputError if the model has none.
+ReplayResult replay(const StepModel& model, const RunControl& control);
+
+/// The model with its replayed step times in place of the observed ones, so that validation scores the
+/// sampling alone.
+StepModel with_replayed_times(StepModel model, const RunControl& control);
+
+}  // namespace prism

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/engine/reference.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "prism/stats/random.hpp"
+
+namespace prism {
+
+namespace {
+
+double draw_duration(const StepModel& model, const NodeDraw& draw, std::uint64_t draw_id, std::uint32_t seed,
+                     std::uint32_t sample, std::uint32_t replica, const Draws::Cell& cell) {
+  const double* pool = model.pools.values_ns.data() + draw.pool + std::size_t{replica} * draw.pool_stride;
+  const auto own_index = [&] {
+    return index_from_word(
+        random_word(seed, Purpose::Duration, draw_id, draw.share.index_of(replica), sample), draw.pool_size);
+  };
+  switch (draw.draw) {
+    case Draw::None:
+      return 0;
+    case Draw::Table:
+      return pool[cell.rows[draw.row]];
+    case Draw::TableScaled:
+      return pool[cell.rows[draw.row]] * cell.factors[draw.factor];
+    case Draw::Random:
+      return pool[own_index()];
+    case Draw::RandomInStep:
+      return pool[static_cast<std::uint32_t>(cell.rows[draw.row]) + own_index()];
+  }
+  return 0;
+}
+
+}  // namespace
+
+NodeTimes reference_times(const StepModel& model, const Draws& draws, std::uint32_t seed,
+                          std::uint32_t sample) {
+  const std::uint32_t replicas = model.replicas;
+  const std::size_t nodes = model.graph.size();
+  NodeTimes times{std::vector<double>(nodes * replicas), std::vector<double>(nodes * replicas),
+                  -std::numeric_limits<double>::infinity()};
+  std::vector<Draws::Cell> cells;
+  for (std::uint32_t d = 0; d < replicas; ++d) cells.push_back(draws.cell(seed, sample, d));
+
+  std::vector<bool> followed(nodes, false);
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const NodeId node(i);
+    const ReplicaGroup group = model.graph.replica_group(node);
+    std::vector<double> arrival(replicas, 0.0);
+    for (std::uint32_t d = 0; d < replicas; ++d) {
+      bool first = true;
+      for (const NodeId before : model.graph.predecessors(node)) {
+        const double finish = times.finish(before.value * replicas + d);
+        arrival[d] = first ? finish : std::max(arrival[d], finish);
+        first = false;
+        followed[before.value] = true;
+      }
+    }
+    for (std::uint32_t d = 0; d < replicas; ++d) {
+      double start = arrival[d];
+      for (std::uint32_t other = 0; other < replicas && group.spans(); ++other) {
+        if (group.index_of(other) == group.index_of(d)) start = std::max(start, arrival[other]);
+      }
+      times.start_ns[i * replicas + d] = start;
+      times.duration_ns[i * replicas + d] =
+          draw_duration(model, draws.of(node), model.nodes[node].draw_id, seed, sample, d, cells[d]);
+    }
+  }
+  for (std::size_t i = 0; i < nodes; ++i) {
+    for (std::uint32_t d = 0; d < replicas && !followed[i]; ++d) {
+      times.step_ns = std::max(times.step_ns, times.finish(i * replicas + d));
+    }
+  }
+  return times;
+}
+
+}  // namespace prism

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/model/clocks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "prism/model/op_graph.hpp"
+
+namespace prism {
+
+namespace {
+
+constexpr double kMinCorrectedNs = 2e6;
+constexpr double kNoiseMultiple = 5;
+constexpr double kSdFromMad = 1.4826;  // of a normal law
+constexpr int kReweightings = 20;
+constexpr int kMaxSweeps = 100;
+constexpr double kConvergedNs = 10;
+constexpr double kAgreementNs = 20e3;  // edges closer than this to the solution weigh the same
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// "clock of a minus clock of b is about this": an edge between two ranks, or between a rank and the hub of a
+/// collective.
+struct Edge {
+  std::size_t a = 0;
+  std::size_t b = 0;
+  double difference_ns = 0;
+};
+
+class Estimator {
+ public:
+  explicit Estimator(const RecordedJob& job) : job_(job), clocks_(job.ranks.size()) {}
+
+  std::vector<double> offsets(const OpGraph& graph) {
+    for (const OpGroup& group : graph.groups) {
+      if (group.spans_replicas) {
+        observe_collective(group);
+      } else if (group.members.size() == 2) {
+        observe_pair(group);
+      }
+    }
+    std::vector<Edge> edges;
+    for (auto& [key, differences] : differences_) {
+      edges.push_back({key.first, key.second, median(std::move(differences))});
+    }
+    if (edges.empty()) return {};
+    std::vector<double> solved = solve(edges);
+    solved.resize(job_.ranks.size());
+    const double middle = median(solved);
+    for (double& offset : solved) offset -= middle;
+    return solved;
+  }
+
+ private:
+  std::size_t rank_of(OpId op, std::size_t replica) const {
+    return replica * static_cast<std::size_t>(job_.stages()) + static_cast<std::size_t>(job_.ops[op].stage);
+  }
+
+  void observe_pair(const OpGroup& group) {
+    for (std::size_t k = 0; k < job_.step_count(); ++k) {
+      for (std::size_t d = 0; d < job_.replicas(); ++d) {
+        const OpId a = group.members[0];
+        const OpId b = group.members[1];
+        differences_[{rank_of(a, d), rank_of(b, d)}].push_back(job_.end(a, k, d) - job_.end(b, k, d));
+      }
+    }
+  }
+
+  /// Members of a collective against the median member of the same step, which gets a clock of its own (a
+  /// hub).
+  void observe_collective(const OpGroup& group) {
+    if (group.members.size() * job_.replicas() < 2) return;
+    const std::size_t hub = clocks_++;
+    std::vector<double> ends;
+    for (std::size_t k = 0; k < job_.step_count(); ++k) {
+      ends.clear();
+      for (const OpId op : group.members) {
+        for (std::size_t d = 0; d < job_.replicas(); ++d) ends.push_back(job_.end(op, k, d));
+      }
+      const double middle = median(ends);
+      for (const OpId op : group.members) {
+        for (std::size_t d = 0; d < job_.replicas(); ++d) {
+          differences_[{rank_of(op, d), hub}].push_back(job_.end(op, k, d) - middle);
+        }
+      }
+    }
+  }
+
+  /// Least absolute deviations over the edges: one odd edge (a rank that leaves a collective late because it
+  /// is busy) does not move a clock that the other edges agree on. By reweighted least squares.
+  std::vector<double> solve(const std::vector<Edge>& edges) const {
+    std::vector<double> clock(clocks_, 0.0);
+    std::vector<double> weight(edges.size(), 1.0);
+    for (int round = 0; round < kReweightings; ++round) {
+      relax(edges, weight, clock);
+      for (std::size_t e = 0; e < edges.size(); ++e) {
+        const double residual = clock[edges[e].a] - clock[edges[e].b] - edges[e].difference_ns;
+        weight[e] = 1 / std::max(std::abs(residual), kAgreementNs);
+      }
+    }
+    return clock;
+  }
+
+  /// Sweeps that put each clock at the weighted mean its neighbours ask for.
+  void relax(const std::vector<Edge>& edges, const std::vector<double>& weight,
+             std::vector<double>& clock) const {
+    struct Neighbour {
+      std::size_t other;
+      double difference_ns;
+      double weight;
+    };
+    std::vector<std::vector<Neighbour>> neighbours(clocks_);
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+      neighbours[edges[e].a].push_back({edges[e].b, edges[e].difference_ns, weight[e]});
+      neighbours[edges[e].b].push_back({edges[e].a, -edges[e].difference_ns, weight[e]});
+    }
+    for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+      double largest_move = 0;
+      for (std::size_t i = 0; i < clocks_; ++i) {
+        if (neighbours[i].empty()) continue;
+        double sum = 0;
+        double weights = 0;
+        for (const Neighbour& n : neighbours[i]) {
+          sum += n.weight * (clock[n.other] + n.difference_ns);
+          weights += n.weight;
+        }
+        largest_move = std::max(largest_move, std::abs(sum / weights - clock[i]));
+        clock[i] = sum / weights;
+      }
+      if (largest_move < kConvergedNs) break;
+    }
+  }
+
+  const RecordedJob& job_;
+  std::size_t clocks_;  // ranks, then hubs
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> differences_;
+};
+
+void shift_rank(RecordedJob& job, std::size_t rank, double offset_ns) {
+  const auto stages = static_cast<std::size_t>(job.stages());
+  for (std::size_t op = 0; op < job.ops.size(); ++op) {
+    if (static_cast<std::size_t>(job.ops[OpId(op)].stage) != rank % stages) continue;
+    for (std::size_t k = 0; k < job.step_count(); ++k) {
+      const std::size_t at = job.index(OpId(op), k, rank / stages);
+      job.start_ns[at] -= offset_ns;
+      job.end_ns[at] -= offset_ns;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<double> align_clocks(RecordedJob& job, ImportReport& report) {
+  ImportReport structure;  // the same doubts are reported when the final graph is built
+  std::vector<double> offsets = Estimator(job).offsets(build_op_graph(job, structure));
+  if (offsets.empty()) return offsets;
+  std::vector<double> sizes;
+  for (const double offset : offsets) sizes.push_back(std::abs(offset));
+  const double limit = std::max(kMinCorrectedNs, kNoiseMultiple * kSdFromMad * median(sizes));
+  for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
+    if (sizes[rank] <= limit) continue;
+    char text[96];
+    std::snprintf(text, sizeof text, "rank %d by %.3f ms", job.ranks[rank], -offsets[rank] / 1e6);
+    report.add(Severity::Repaired, "clock shifted: the rank's matched communication ends off the others'",
+               text);
+    shift_rank(job, rank, offsets[rank]);
+  }
+  return offsets;
+}
+
+}  // namespace prism

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/report/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "prism/trace/time.hpp"
+
+namespace prism {
+
+namespace {
+
+/// A time with a unit that suits its size: "46.71 s", "8.21 ms", "112 us".
+std::string time_text(double ns) {
+  const double size = std::abs(ns);
+  if (size == 0) return "0 s";
+  if (size >= 1e9) return fmt::format("{:.4g} s", ns / 1e9);
+  if (size >= 1e6) return fmt::format("{:.4g} ms", ns / 1e6);
+  if (size >= 1e3) return fmt::format("{:.4g} us", ns / 1e3);
+  return fmt::format("{:.4g} ns", ns);
+}
+
+/// Several times of one magnitude in one unit with equal decimals, so that columns can be compared at a
+/// glance.
+class TimeColumn {
+ public:
+  explicit TimeColumn(double typical_ns, double resolution_ns) {
+    const double size = std::abs(typical_ns);
+    if (size >= 1e9) {
+      scale_ = 1e9;
+      unit_ = "s";
+    } else if (size >= 1e6) {
+      scale_ = 1e6;
+      unit_ = "ms";
+    } else {
+      scale_ = 1e3;
+      unit_ = "us";
+    }
+    const double digits = resolution_ns > 0 ? std::ceil(-std::log10(resolution_ns / scale_)) : 3;
+    decimals_ = static_cast<int>(std::clamp(digits, 1.0, 6.0));
+  }
+  std::string operator()(double ns) const { return fmt::format("{:.{}f} {}", ns / scale_, decimals_, unit_); }
+  std::string bare(double ns) const { return fmt::format("{:.{}f}", ns / scale_, decimals_); }
+
+ private:
+  double scale_ = 1e9;
+  const char* unit_ = "s";
+  int decimals_ = 3;
+};
+
+std::string percent(double share, int decimals = 2) {
+  return fmt::format("{:+.{}f} %", 100 * share, decimals);
+}
+
+std::string thousands(std::uint64_t n) {
+  std::string text = std::to_string(n);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string plural(std::uint64_t n, std::string_view what) {
+  return thousands(n) + " " + std::string(what) + (n == 1 ? "" : "s");
+}
+
+/// "AR.csv.gz: 64 GPUs (tp 4 x dp 4 x pp 4), 44 profiled steps (16 to 1238)".
+std::string job_line(const StepModel& model) {
+  std::string line =
+      fmt::format("{}: {} ({})", model.source,
+                  plural(static_cast<std::uint64_t>(model.mesh.world_size()), "GPU"), model.mesh.text());
+  if (model.step_count() > 0) {
+    line += fmt::format(", {} ({} to {})", plural(model.step_count(), "profiled step"), model.steps.front(),
+                        model.steps.back());
+  } else {
+    line += ", pools without profiled steps";
+  }
+  return line + "\n";
+}
+
+std::string graph_line(const StepModel& model) {
+  return fmt::format("graph: {} and {} per replica, {} x {}\n", plural(model.graph.size(), "node"),
+                     plural(model.graph.edge_count(), "edge"), plural(model.replicas, "replica"),
+                     plural(model.template_ranks, "rank"));
+}
+
+std::string notes(const StepModel& model, const std::vector<std::string>& warnings) {
+  std::string text;
+  for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
+  for (const ImportEntry& entry : model.report.entries()) {
+    text += fmt::format("{}: {}: {} time{}", severity_name(entry.severity), entry.reason,
+                        thousands(entry.count), entry.count == 1 ? "" : "s");
+    if (!entry.places.empty())
+      text += fmt::format(" ({}{})", fmt::join(entry.places, "; "),
+                          entry.count > entry.places.size() ? "; ..." : "");
+    text += "\n";
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
+std::string inferences(const StepModel& model, bool all) {
+  std::string text;
+  for (const std::string_view kind : {"posting edge", "barrier over replicas", "wait for all stages"}) {
+    std::vector<std::string> found;
+    for (const Inference& inference : model.inferences) {
+      if (inference.kind == kind) found.push_back(inference.what);
+    }
+    if (found.empty()) continue;
+    text += fmt::format("inferred from times: {}", plural(found.size(), kind));
+    const std::size_t shown = all ? found.size() : std::min<std::size_t>(found.size(), 3);
+    for (std::size_t i = 0; i < shown; ++i) text += "\n    " + found[i];
+    if (shown < found.size())
+      text += fmt::format("\n    ... {} more (--json lists all)", found.size() - shown);
+    text += "\n";
+  }
+  return text;
+}
+
+/// A histogram of the samples, one row per bin.
+std::string histogram(std::vector<double> samples, const TimeColumn& column) {
+  constexpr std::size_t kBins = 12;
+  constexpr double kWidth = 44;
+  std::ranges::sort(samples);
+  const double low = samples.front();
+  const double high = samples.back();
+  if (low == high) return "";
+  std::vector<std::size_t> counts(kBins, 0);
+  for (const double value : samples) {
+    ++counts[std::min(kBins - 1,
+                      static_cast<std::size_t>(static_cast<double>(kBins) * (value - low) / (high - low)))];
+  }
+  const double top = static_cast<double>(std::ranges::max(counts));
+  std::string text;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    const double from = low + (high - low) * static_cast<double>(bin) / kBins;
+    const auto length =
+        static_cast<std::size_t>(std::lround(kWidth * static_cast<double>(counts[bin]) / top));
+    const double share = static_cast<double>(counts[bin]) / static_cast<double>(samples.size());
+    text += fmt::format("{:>12} |{:<{}} {:.1f} %\n", column(from), std::string(length, '#'),
+                        static_cast<int>(kWidth), 100 * share);
+  }
+  return text;
+}
+
+std::string interval(const TimeColumn& column, const std::optional<double>& low,
+                     const std::optional<double>& high) {
+  return fmt::format("{:>10} .. {:<10}", low ? column.bare(*low) : "?", high ? column.bare(*high) : "?");
+}
+
+}  // namespace
+
+std::string inspect_text(const StepModel& model, const InspectResult& result) {
+  std::string text = job_line(model) + graph_line(model);
+  text += fmt::format("{} on {}, {}\n", plural(result.ops, "op"), plural(result.ranks, "recorded rank"),
+                      plural(model.pools.values_ns.size(), "recorded duration"));
+  if (model.step_count() > 0) {
+    const auto [low, high] = std::ranges::minmax(model.observed_ns);
+    text += fmt::format("observed step time: {} to {}\n", time_text(low), time_text(high));
+  }
+  text += inferences(model, false);
+  if (!model.clock_offsets_ns.empty()) {
+    std::size_t worst = 0;
+    for (std::size_t i = 0; i < model.clock_offsets_ns.size(); ++i) {
+      if (std::abs(model.clock_offsets_ns[i]) > std::abs(model.clock_offsets_ns[worst])) worst = i;
+    }
+    text += fmt::format("clocks: largest offset {} (rank {})\n", time_text(model.clock_offsets_ns[worst]),
+                        model.recording ? model.recording->ranks[worst] : static_cast<int>(worst));
+  }
+  text += fmt::format("\n{:<44} {:<15} {:>8} {:>10} {:>8} {:>10}  {}\n", "pool", "category", "values", "mean",
+                      "CV", "p95", "best law (KS)");
+  for (const PoolSummary& pool : result.pools) {
+    text += fmt::format("{:<44} {:<15} {:>8} {:>10} {:>6.1f} % {:>10}  {} ({:.3f})\n", pool.key,
+                        category_name(pool.category), thousands(pool.count), time_text(pool.mean_ns),
+                        100 * pool.cv, time_text(pool.p95_ns), pool.best_law, pool.law_ks);
+  }
+  return text + notes(model, {});
+}
+
+std::string replay_text(const StepModel& model, const ReplayResult& result) {
+  std::string text = job_line(model) + graph_line(model) + inferences(model, false);
+  const double spread = std::abs(result.mean_observed_ns) / 1e4;
+  const TimeColumn column(result.mean_observed_ns, spread);
+  text += fmt::format("\n{:>8} {:>14} {:>14} {:>10}\n", "step", "observed", "replayed", "error");
+  for (const ReplayedStep& step : result.steps) {
+    text += fmt::format("{:>8} {:>14} {:>14} {:>10}\n", step.step, column(step.observed_ns),
+                        column(step.replayed_ns), percent(step.error(), 3));
+  }
+  text += fmt::format("{:>8} {:>14} {:>14} {:>10}\n", "mean", column(result.mean_observed_ns),
+                      column(result.mean_replayed_ns),
+                      percent(result.mean_replayed_ns / result.mean_observed_ns - 1, 3));
+  if (result.discrepancy() > 0.05) {
+    text +=
+        "\nThe replay is off by more than 5 %: the graph misses something; do not trust forecasts of this "
+        "input.\n";
+  }
+  return text + notes(model, {});
+}
+
+std::string validate_text(const StepModel& model, const ValidateResult& result) {
+  std::string text = job_line(model);
+  text += "Each model predicts profiled steps that its pools have not seen.\n\n";
+  text += fmt::format("{:<14} {:<12} {:>10} {:>10}  {:<20} {:>6} {:>7} {:>10}\n", "model", "steps left",
+                      "p50 error", "p95 error", "by chance (5..95 %)", "KS", "limit", "CRPS ratio");
+  std::string last;
+  for (const auto* scores : {&result.models, &result.baseline}) {
+    for (const ModelScore& s : *scores) {
+      text += fmt::format("{:<14} {:<12} {:>10} {:>10}  {:<20} {:>6.3f} {:>7.3f} {:>10.3f}{}\n", s.name,
+                          fold_name(s.folds), percent(s.p50_error), percent(s.p95_error),
+                          percent(s.p95_low, 1) + " .. " + percent(s.p95_high, 1), s.ks, s.ks_noise,
+                          s.crps_ratio, s.ks > s.ks_noise ? "  KS above limit" : "");
+    }
+  }
+  text += fmt::format(
+      "\nchosen: {} (lowest CRPS; within 2 % hierarchical is preferred). CRPS ratio 1: as good as "
+      "resampling\n"
+      "the observed step times, which knows no graph and answers no what-if.\n",
+      sampling_name(result.chosen));
+  text += fmt::format("\nshare of the step effect that is common to all replicas: a = {:.2f}\n",
+                      result.effects.share);
+  for (const std::string& finding : result.findings) text += "- " + finding + "\n";
+  text += inferences(model, false);
+  return text + notes(model, result.warnings);
+}
+
+std::string forecast_text(const StepModel& model, const ForecastResult& result, const RunInfo& info) {
+  std::string text = job_line(model) + graph_line(model);
+  text += fmt::format("{}, sampling model {}, seed {}\n\n", plural(result.samples_ns.size(), "sample"),
+                      sampling_name(result.sampling), info.seed.value_or(0));
+  const Moments& m = result.summary.moments_ns;
+  const TimeColumn column(m.mean, m.sd / 20);
+  text += fmt::format("{:<10} {:>12}   {:<25} {}\n", "step time", "", "95 % interval (samples)",
+                      result.input_intervals.empty() ? "" : "95 % interval (profiled steps)");
+  for (std::size_t i = 0; i < result.summary.quantiles.size(); ++i) {
+    const QuantileEstimate& q = result.summary.quantiles[i];
+    text += fmt::format("{:<10} {:>12}  {}", fmt::format("p{:g}", 100 * q.p), column(q.value_ns),
+                        interval(column, q.low_ns, q.high_ns));
+    if (i < result.input_intervals.size()) {
+      text += " " + interval(column, result.input_intervals[i].low_ns, result.input_intervals[i].high_ns);
+    }
+    text += "\n";
+  }
+  text += fmt::format("{:<10} {:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean",
+                      column(m.mean), time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
+  text += histogram(result.samples_ns, column);
+  if (result.guarantee.bound_ns) {
+    text += fmt::format("\nguarantee: {:.0f} % of steps take at most {}, with {:.0f} % confidence ({})\n",
+                        100 * result.guarantee.p, column(*result.guarantee.bound_ns),
+                        100 * result.guarantee.confidence, result.guarantee.reason);
+  } else {
+    text += fmt::format("\nguarantee for p95: none; it {}\n", result.guarantee.reason);
+  }
+  if (result.windows.size() > 1) {
+    text += "profiled windows:";
+    for (const ProfiledWindow& w : result.windows) {
+      text += fmt::format(" steps {}..{} mean {}{};", w.first_step, w.last_step, column(w.mean_ns),
+                          w.differs ? " (differs)" : "");
+    }
+    text.back() = '\n';
+  }
+  if (info.timing) {
+    text += fmt::format("{:.3f} s for the samples, {:.2e} node-samples per second\n", result.sampling_seconds,
+                        static_cast<double>(result.nodes_per_sample) *
+                            static_cast<double>(result.samples_ns.size()) / result.sampling_seconds);
+  }
+  return text + notes(model, result.warnings);
+}
+
+std::string model_text(const StepModel& model) {
+  std::string text = job_line(model) + graph_line(model);
+  text += fmt::format("{} with {}\n", plural(model.pools.classes.size(), "pool"),
+                      plural(model.pools.values_ns.size(), "value"));
+  text += model.recording ? "holds the recording it was built from: all launch-delay modes can be replayed\n"
+                          : "holds no recording: replays use the saved launch delays\n";
+  text += inferences(model, false);
+  return text + notes(model, {});
+}
+
+}  // namespace prism
