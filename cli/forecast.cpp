@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/analysis/forecast.hpp"
 
+#include <array>
+
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "prism/analysis/open_model.hpp"
@@ -11,8 +13,18 @@
 
 namespace prism::cli {
 
+namespace {
+
+/// Names for --fail-if; times in seconds. The quantiles follow kReportedQuantiles.
+constexpr std::array<std::string_view, 8> kMetrics = {"mean", "cv", "p5", "p25", "p50", "p75", "p95", "p99"};
+constexpr std::size_t kFirstQuantile = 2;
+static_assert(kMetrics.size() == kFirstQuantile + kReportedQuantiles.size());
+
+}  // namespace
+
 int run_forecast(const ForecastCommandOptions& options) {
   const CommonOptions& common = options.common;
+  const FailConditions fail_if(common.fail_if, kMetrics);
   const StepModel model = open_model(common.input, {.steps = common.steps});
   const ForecastResult result = forecast(model,
                                          {.samples = options.sampling.samples,
@@ -24,12 +36,12 @@ int run_forecast(const ForecastCommandOptions& options) {
   emit(common, common.format == Format::Json  ? forecast_json(model, result, info)
                : common.format == Format::Csv ? forecast_csv(result)
                                               : forecast_text(model, result, info));
-  std::map<std::string, double> metrics{{"mean", seconds_from_ns(result.summary.moments_ns.mean)},
-                                        {"cv", result.summary.moments_ns.cv}};
-  for (const QuantileEstimate& q : result.summary.quantiles) {
-    metrics["p" + std::to_string(static_cast<int>(100 * q.p + 0.5))] = seconds_from_ns(q.value_ns);
+  std::map<std::string_view, double> metrics{{"mean", seconds_from_ns(result.summary.moments_ns.mean)},
+                                             {"cv", result.summary.moments_ns.cv}};
+  for (std::size_t i = 0; i < kReportedQuantiles.size(); ++i) {
+    metrics[kMetrics[kFirstQuantile + i]] = seconds_from_ns(result.summary.quantiles[i].value_ns);
   }
-  return check(common.fail_if, metrics);
+  return fail_if.check(metrics);
 }
 
 }  // namespace prism::cli

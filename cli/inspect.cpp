@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/analysis/inspect.hpp"
 
+#include <array>
+
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "prism/analysis/open_model.hpp"
@@ -12,6 +14,7 @@ namespace prism::cli {
 
 int run_inspect(const InspectOptions& options) {
   const CommonOptions& common = options.common;
+  const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"dropped", "steps"});
   const StepModel model = open_model(common.input, {.steps = common.steps});
   const InspectResult result = inspect(model, common.control);
   emit(common, common.format == Format::Json  ? inspect_json(model, result, {})
@@ -21,8 +24,8 @@ int run_inspect(const InspectOptions& options) {
   for (const ImportEntry& entry : model.report.entries()) {
     if (entry.severity == Severity::DataLoss) lost += entry.count;
   }
-  return check(common.fail_if,
-               {{"dropped", static_cast<double>(lost)}, {"steps", static_cast<double>(model.step_count())}});
+  return fail_if.check(
+      {{"dropped", static_cast<double>(lost)}, {"steps", static_cast<double>(model.step_count())}});
 }
 
 }  // namespace prism::cli

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -99,13 +100,18 @@ void add_format(CLI::App* app, CommonOptions& common, bool csv) {
       ->type_name("FILE");
 }
 
-void add_common(CLI::App* app, CommonOptions& common) {
-  add_input(app, common);
-  add_format(app, common, true);
+void add_steps(CLI::App* app, CommonOptions& common) {
   app->add_option_function<std::string>(
          "--steps", [&](const std::string& text) { common.steps = parse_steps(text); },
          "use profiled steps FIRST:LAST only")
       ->type_name("A:B");
+}
+
+/// What all commands that compute a result take.
+void add_common(CLI::App* app, CommonOptions& common) {
+  add_input(app, common);
+  add_format(app, common, true);
+  add_steps(app, common);
   app->add_option("--threads", common.control.threads,
                   "worker threads; results do not depend on it (default: all cores)")
       ->check(CLI::Range(1U, 4096U))
@@ -183,7 +189,10 @@ Runners add_commands(CLI::App& app, Options& o) {
   auto* model = app.add_subcommand("model", "the saved model file: graph, pools and provenance in one file");
   model->require_subcommand(1);
   auto* save = model->add_subcommand("save", "write INPUT as a model that every command reads");
-  add_common(save, o.save.common);
+  add_input(save, o.save.common);
+  add_format(save, o.save.common, false);
+  save->get_option("--output")->required()->description("the file to write (atomically)");
+  add_steps(save, o.save.common);
   save->add_flag("--anonymise", o.save.anonymise, "strip names and places");
   run[save] = [&o] { return run_model_save(o.save); };
   auto* show = model->add_subcommand("show", "what a saved model holds");
@@ -207,22 +216,24 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-/// "unknown command" with the nearest known one; nothing if the word is a command.
-std::string unknown_command(const CLI::App& app, const std::string& word) {
+/// "unknown command" with the nearest known one, for the first word that should name a command and does not.
+/// Nothing if all do.
+std::string unknown_command(const CLI::App& app, std::span<char* const> words) {
   constexpr std::size_t kMaxWord = 40;
+  const auto commands = app.get_subcommands({});
+  if (commands.empty() || words.empty() || words.front()[0] == '-') return "";
+  const std::string word = words.front();
   std::string nearest;
-  std::size_t distance = word.size();
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() == word) return "";
+  std::size_t distance = 4;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == word) return unknown_command(*command, words.subspan(1));
     const std::size_t d = edit_distance(word.substr(0, kMaxWord), command->get_name());
-    if (d < distance) {
+    if (d < std::min(distance, word.size())) {
       distance = d;
       nearest = command->get_name();
     }
   }
-  std::string text = "unknown command '" + word + "'";
-  if (!nearest.empty() && distance <= 3) text += "; did you mean '" + nearest + "'?";
-  return text;
+  return "unknown command '" + word + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
 }
 
 int usage_error(const std::string& text) {
@@ -243,9 +254,8 @@ int run_program(int argc, char** argv) {
     common->control.progress = terminal_progress();
   }
   const Runners runners = add_commands(app, options);
-  if (argc > 1 && argv[1][0] != '-') {
-    if (const std::string text = unknown_command(app, argv[1]); !text.empty()) return usage_error(text);
-  }
+  const std::span<char* const> words(argv + 1, static_cast<std::size_t>(std::max(argc - 1, 0)));
+  if (const std::string text = unknown_command(app, words); !text.empty()) return usage_error(text);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <system_error>
+
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "prism/analysis/open_model.hpp"
@@ -10,9 +12,15 @@ namespace prism::cli {
 
 int run_model_save(const ModelSaveOptions& options) {
   const CommonOptions& common = options.common;
-  if (common.output.empty() || common.output == "-") throw UsageError("model save needs -o FILE");
+  if (common.output == "-") {
+    throw UsageError("a saved model is a database and cannot be written to a pipe; name a file");
+  }
   const StepModel model = open_model(common.input, {.steps = common.steps});
-  save_model(model, common.output, {.anonymise = options.anonymise});
+  try {
+    save_model(model, common.output, {.anonymise = options.anonymise});
+  } catch (const std::system_error& error) {
+    throw UsageError(error.what());
+  }
   CommonOptions to_stdout = common;
   to_stdout.output.clear();
   const StepModel saved = load_model(common.output);

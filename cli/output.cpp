@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/output.hpp"
 
+#include <algorithm>
 #include <cstdio>
-#include <optional>
-#include <stdexcept>
+#include <cstring>
 #include <system_error>
 
 #include "prism/io/atomic_file.hpp"
@@ -13,32 +13,42 @@ namespace prism::cli {
 
 void emit(const CommonOptions& options, const std::string& result) {
   if (!options.output.empty() && options.output != "-") {
-    write_atomically(options.output, result);
+    try {
+      write_atomically(options.output, result);
+    } catch (const std::system_error& error) {
+      throw UsageError(error.what());
+    }
     return;
   }
   const std::size_t written = std::fwrite(result.data(), 1, result.size(), stdout);
   if (written != result.size() || std::fflush(stdout) != 0) {
-    throw std::system_error(errno, std::generic_category(), "standard output");
+    throw UsageError("standard output cannot be written: " + std::string(std::strerror(errno)));
   }
 }
 
-int check(const std::vector<std::string>& conditions, const std::map<std::string, double>& metrics) {
-  int code = kDone;
-  for (const std::string& condition : conditions) {
-    const std::size_t at = condition.find_first_of("<>");
+FailConditions::FailConditions(const std::vector<std::string>& texts,
+                               std::span<const std::string_view> metrics) {
+  for (const std::string& text : texts) {
+    const std::size_t at = text.find_first_of("<>");
     std::optional<double> bound;
-    if (at != std::string::npos) bound = parse_double(std::string_view(condition).substr(at + 1));
-    if (!bound) throw UsageError("--fail-if '" + condition + "': expected NAME>NUMBER or NAME<NUMBER");
-    const auto metric = metrics.find(condition.substr(0, at));
-    if (metric == metrics.end()) {
+    if (at != std::string::npos) bound = parse_double(std::string_view(text).substr(at + 1));
+    if (!bound) throw UsageError("--fail-if '" + text + "': expected NAME>NUMBER or NAME<NUMBER");
+    const std::string metric = text.substr(0, at);
+    if (std::ranges::find(metrics, metric) == metrics.end()) {
       std::string names;
-      for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
-      throw UsageError("--fail-if '" + condition + "': this command's names are " + names);
+      for (const std::string_view name : metrics) names += (names.empty() ? "" : ", ") + std::string(name);
+      throw UsageError("--fail-if '" + text + "': this command's names are " + names);
     }
-    const bool holds = condition[at] == '>' ? metric->second > *bound : metric->second < *bound;
-    if (!holds) continue;
-    std::fprintf(stderr, "prism: check failed: %s (%s is %.6g)\n", condition.c_str(), metric->first.c_str(),
-                 metric->second);
+    conditions_.push_back({text, metric, text[at] == '>', *bound});
+  }
+}
+
+int FailConditions::check(const std::map<std::string_view, double>& values) const {
+  int code = kDone;
+  for (const Condition& condition : conditions_) {
+    const double value = values.at(condition.metric);
+    if (condition.above ? !(value > condition.bound) : !(value < condition.bound)) continue;
+    std::fprintf(stderr, "prism: check failed: %s (it is %.6g)\n", condition.text.c_str(), value);
     code = kCheckFailed;
   }
   return code;

@@ -2,6 +2,7 @@
 #include "prism/analysis/replay.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "cli/commands.hpp"
@@ -15,6 +16,7 @@ namespace prism::cli {
 
 int run_replay(const ReplayOptions& options) {
   const CommonOptions& common = options.common;
+  const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"discrepancy", "worst_error"});
   const StepModel model = open_model(common.input, {.delays = options.delays, .steps = common.steps});
   const ReplayResult result = replay(model, common.control);
   emit(common, common.format == Format::Json  ? replay_json(model, result, {})
@@ -22,7 +24,7 @@ int run_replay(const ReplayOptions& options) {
                                               : replay_text(model, result));
   double worst = 0;
   for (const ReplayedStep& step : result.steps) worst = std::max(worst, std::abs(step.error()));
-  return check(common.fail_if, {{"discrepancy", result.discrepancy()}, {"worst_error", worst}});
+  return fail_if.check({{"discrepancy", result.discrepancy()}, {"worst_error", worst}});
 }
 
 }  // namespace prism::cli

@@ -2,6 +2,7 @@
 #include "prism/analysis/validate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "cli/commands.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 /// Over both fold kinds of the chosen model. `misfit` is 1 if KS is above its 95 % limit, or p95 is off by
 /// more than 2 % and by more than chance explains.
-std::map<std::string, double> metrics_of(const ValidateResult& result) {
+std::map<std::string_view, double> metrics_of(const ValidateResult& result) {
   double ks_excess = -1;
   double p95_error = 0;
   double misfit = 0;
@@ -36,6 +37,8 @@ std::map<std::string, double> metrics_of(const ValidateResult& result) {
 
 int run_validate(const ValidateCommandOptions& options) {
   const CommonOptions& common = options.common;
+  const FailConditions fail_if(common.fail_if,
+                               std::array<std::string_view, 3>{"ks_excess", "p95_error", "misfit"});
   const LaunchDelays delays = options.replayed_target ? LaunchDelays::None : LaunchDelays::Clean;
   StepModel model = open_model(common.input, {.delays = delays, .steps = common.steps});
   if (options.replayed_target) model = with_replayed_times(std::move(model), common.control);
@@ -44,7 +47,7 @@ int run_validate(const ValidateCommandOptions& options) {
   emit(common, common.format == Format::Json  ? validate_json(model, result, {.seed = options.sampling.seed})
                : common.format == Format::Csv ? validate_csv(result)
                                               : validate_text(model, result));
-  return check(common.fail_if, metrics_of(result));
+  return fail_if.check(metrics_of(result));
 }
 
 }  // namespace prism::cli

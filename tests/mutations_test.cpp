@@ -487,7 +487,8 @@ std::vector<Mutation> field_mutations() {
          return std::optional(row);
        }),
        row_left_out("its number of fields is not the header's")},
-      {"WholeNumbersAsFloats", table([](Table& t) {
+      {"WholeNumbersAsFloats",
+       table([](Table& t) {
          for (Row& r : t.rows) r[kRank] += ".0";
          return std::optional<std::size_t>();
        }),
@@ -714,7 +715,9 @@ class Mutations : public ::testing::TestWithParam<std::tuple<Which, Mutation>> {
     const StepModel& model = opened.model;
     const std::size_t all = sound.model.step_count();
     const int lost = expected().steps_lost;
-    EXPECT_EQ(model.step_count(), lost == kAllButOne ? 1 : lost == kHalf ? all / 2 : all - static_cast<std::size_t>(lost));
+    EXPECT_EQ(model.step_count(), lost == kAllButOne ? 1
+                                  : lost == kHalf    ? all / 2
+                                                     : all - static_cast<std::size_t>(lost));
     EXPECT_EQ(model.replicas, expected().replicas);
     EXPECT_EQ(model.observed_ns.size(), model.step_count());
     expect_entries(model.report, input);

@@ -52,10 +52,10 @@ void keep_steps(OpTimeline& timeline, std::pair<int, int> range) {
   }
 }
 
-StepModel open_timeline(const std::string& text, const fs::path& path, const OpenOptions& options) {
+StepModel open_timeline(const std::string& text, const std::string& name, const OpenOptions& options) {
   ImportReport report;
-  OpTimeline timeline = parse_op_timeline(text, path.string(), report);
-  if (const auto meta = find_job_meta(path)) {
+  OpTimeline timeline = parse_op_timeline(text, name, report);
+  if (const auto meta = find_job_meta(name)) {
     timeline.meta = parse_job_meta(read_bytes(*meta), meta->string(), report);
   }
   if (options.steps) keep_steps(timeline, *options.steps);
@@ -67,46 +67,55 @@ StepModel open_timeline(const std::string& text, const fs::path& path, const Ope
   return model;
 }
 
+/// The model with those of its steps that lie in `range` and, if given, are among `among`.
+StepModel select_steps(const StepModel& model, const std::optional<std::pair<int, int>>& range,
+                       const std::vector<int>* among = nullptr) {
+  std::vector<std::size_t> kept;
+  for (std::size_t k = 0; k < model.steps.size(); ++k) {
+    const int step = model.steps[k];
+    const bool in_range = !range || (step >= range->first && step <= range->second);
+    if (in_range && (among == nullptr || std::ranges::find(*among, step) != among->end())) kept.push_back(k);
+  }
+  if (kept.empty()) {
+    throw InputError({model.source, {}, {}}, "no profiled step in the range asked for",
+                     "prism inspect lists the steps");
+  }
+  return with_steps(model, kept);
+}
+
 StepModel open_saved(const fs::path& path, const OpenOptions& options) {
   StepModel model = load_model(path);
-  if (options.steps) {
-    std::vector<std::size_t> kept;
-    for (std::size_t k = 0; k < model.steps.size(); ++k) {
-      if (model.steps[k] >= options.steps->first && model.steps[k] <= options.steps->second)
-        kept.push_back(k);
-    }
-    if (kept.empty()) {
-      throw InputError({path.string(), {}, {}},
-                       "no profiled step in " + std::to_string(options.steps->first) + " to " +
-                           std::to_string(options.steps->second),
-                       "prism inspect lists the steps");
-    }
-    model = with_steps(model, kept);
-  }
-  if (options.delays == LaunchDelays::Clean) return model;
-  if (model.recording == nullptr || options.steps) {
-    throw InputError({path.string(), {}, {}}, "this saved model has no recording to rebuild from",
+  if (options.delays == LaunchDelays::Clean)
+    return options.steps ? select_steps(model, options.steps) : model;
+  if (model.recording == nullptr) {
+    throw InputError({path.string(), {}, {}}, "this saved model holds no recording to rebuild from",
                      "use the default launch delays, or the trace it was made from");
   }
   StepModel rebuilt = build_step_model(model.recording, options.delays, model.report);
   rebuilt.digest = model.digest;
   rebuilt.clock_offsets_ns = model.clock_offsets_ns;
-  return rebuilt;
+  return select_steps(rebuilt, options.steps, &model.steps);
+}
+
+StepModel open_folder(const fs::path& path, const OpenOptions& options) {
+  if (!fs::exists(path / "nodes.csv")) return open_model(timeline_in(path), options);
+  if (options.steps) {
+    throw InputError({path.string(), {}, {}}, "a graph of your own has no profiled steps to choose from",
+                     "leave --steps out");
+  }
+  return read_graph_folder(path);
 }
 
 }  // namespace
 
 StepModel open_model(const fs::path& path, const OpenOptions& options) {
-  if (path != "-" && fs::is_directory(path)) {
-    if (fs::exists(path / "nodes.csv")) return read_graph_folder(path);
-    return open_model(timeline_in(path), options);
-  }
-  if (path != "-" && is_sqlite(read_first_bytes(path, 16))) return open_saved(path, options);
+  const bool is_file = path != "-";
+  if (is_file && fs::is_directory(path)) return open_folder(path, options);
+  if (is_file && is_sqlite(read_first_bytes(path, 16))) return open_saved(path, options);
   const std::string text = read_bytes(path);
-  if (!looks_like_op_timeline(text)) {
-    throw InputError({path.string(), {}, {}}, "format not recognised", kInputs);
-  }
-  return open_timeline(text, path, options);
+  const std::string name = is_file ? path.string() : "standard input";
+  if (!looks_like_op_timeline(text)) throw InputError({name, {}, {}}, "format not recognised", kInputs);
+  return open_timeline(text, name, options);
 }
 
 }  // namespace prism

@@ -86,23 +86,23 @@ std::uint64_t Simulation::nodes_per_sample() const {
   return drawn * model_.replicas;
 }
 
-void Simulation::run_block(std::uint32_t seed, std::uint32_t block, SweepFunction<double> kernel,
+void Simulation::run_block(std::uint32_t seed, std::uint32_t block, SweepFunction kernel,
                            Workspace& work) const {
   constexpr double kBeforeAll = -std::numeric_limits<double>::infinity();
   std::ranges::fill(work.met, kBeforeAll);
   std::ranges::fill(work.step_end, kBeforeAll);
   draws_.fill_common(seed, block, work.drawn);
-  SweepArgs<double> args{.inputs = program_.inputs.data(),
-                         .meetings = program_.meetings.data(),
-                         .pools = model_.pools.values_ns.data(),
-                         .rows = work.drawn.rows.data(),
-                         .factors = work.drawn.factors.data(),
-                         .scratch = work.scratch.data(),
-                         .met = work.met.data(),
-                         .step_end = work.step_end.data(),
-                         .block = block,
-                         .seed = seed,
-                         .purpose = static_cast<std::uint32_t>(Purpose::Duration)};
+  SweepArgs args{.inputs = program_.inputs.data(),
+                 .meetings = program_.meetings.data(),
+                 .pools = model_.pools.values_ns.data(),
+                 .rows = work.drawn.rows.data(),
+                 .factors = work.drawn.factors.data(),
+                 .scratch = work.scratch.data(),
+                 .met = work.met.data(),
+                 .step_end = work.step_end.data(),
+                 .block = block,
+                 .seed = seed,
+                 .purpose = static_cast<std::uint32_t>(Purpose::Duration)};
   for (std::size_t segment = 0; segment < program_.segments(); ++segment) {
     args.begin = program_.instructions.data() + program_.segment_begin[segment];
     args.end = program_.instructions.data() + program_.segment_begin[segment + 1];
@@ -122,7 +122,7 @@ std::vector<double> Simulation::step_times_ns(std::uint32_t seed, std::uint32_t 
 
 std::vector<double> Simulation::step_times_ns(std::uint32_t seed, std::uint32_t first, std::uint32_t count,
                                               const RunControl& control, SimdLevel level) const {
-  const SweepFunction<double> kernel = sweep_kernel<double>(level);
+  const SweepFunction kernel = sweep_kernel(level);
   if (kernel == nullptr) throw std::invalid_argument("this processor cannot run the kernel level asked for");
   std::vector<double> times(count);
   if (count == 0) return times;

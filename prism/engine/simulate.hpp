@@ -40,8 +40,7 @@ class Simulation {
 
  private:
   struct Workspace;
-  void run_block(std::uint32_t seed, std::uint32_t block, SweepFunction<double> kernel,
-                 Workspace& work) const;
+  void run_block(std::uint32_t seed, std::uint32_t block, SweepFunction kernel, Workspace& work) const;
 
   const StepModel& model_;
   StepEffects effects_;

@@ -8,8 +8,10 @@ namespace prism {
 QuantileEstimate estimate_quantile(std::span<const double> sorted_ns, double p) {
   QuantileEstimate estimate{.p = p, .value_ns = quantile_sorted(sorted_ns, p)};
   const RankInterval ranks = quantile_rank_interval(sorted_ns.size(), p, kConfidence);
-  if (ranks.low) estimate.low_ns = sorted_ns[*ranks.low - 1];
-  if (ranks.high) estimate.high_ns = sorted_ns[*ranks.high - 1];
+  // With a handful of samples the interpolated value can lie outside the interval, which then grows to hold
+  // it.
+  if (ranks.low) estimate.low_ns = std::min(sorted_ns[*ranks.low - 1], estimate.value_ns);
+  if (ranks.high) estimate.high_ns = std::max(sorted_ns[*ranks.high - 1], estimate.value_ns);
   return estimate;
 }
 

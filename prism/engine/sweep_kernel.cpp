@@ -1,86 +1,261 @@
 // SPDX-License-Identifier: Apache-2.0
+// The only file that knows about vectors. Highway includes it once per instruction set; what follows HWY_ONCE
+// is compiled once.
+//
+// A block's 32 lanes are kVectors registers of doubles. Philox runs with one counter per 64-bit lane, since a
+// 32 x 32 -> 64 bit multiplication takes the low halves of such lanes and gives whole ones: 8 counters make
+// the block's 32 words, and word w of counter i is lane 8*w + i, so words never have to be moved (layout:
+// prism/stats/random.hpp). The running maximum stays in registers from the first predecessor to the store.
 #include "prism/engine/sweep_kernel.hpp"
 
-#include <type_traits>
+// Targets that add nothing here, or whose vectors have no size at compile time.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "prism/engine/sweep_kernel.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
-#include "prism/engine/sweep_kernel_levels.hpp"
+HWY_BEFORE_NAMESPACE();
+namespace prism {
+namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::uint32_t kCounters = 8;                                   // Philox counters of a block
+constexpr std::uint32_t kWidth = HWY_MIN(kCounters, HWY_LANES(double));  // lanes of a register
+constexpr std::uint32_t kVectors = kLanes / kWidth;                      // registers of a block
+constexpr std::uint32_t kCounterVectors = kCounters / kWidth;  // registers of one word of all counters
+constexpr std::uint32_t kRounds = 10;
+
+using Real = hn::CappedTag<double, kCounters>;
+using Wide = hn::Rebind<std::uint64_t, Real>;
+using Index = hn::Rebind<std::int64_t, Real>;
+using Row = hn::Rebind<std::int32_t, Real>;
+using Reals = hn::Vec<Real>;
+using Words = hn::Vec<Wide>;
+
+/// 64-bit product of the low halves of each lane.
+HWY_INLINE Words multiply_low(Words a, Words b) {
+#if HWY_TARGET == HWY_SCALAR  // one lane has no even and odd halves
+  return hn::Set(Wide(), (hn::GetLane(a) & 0xFFFFFFFFU) * (hn::GetLane(b) & 0xFFFFFFFFU));
+#else
+  const hn::Repartition<std::uint32_t, Wide> halves;
+  return hn::MulEven(hn::BitCast(halves, a), hn::BitCast(halves, b));
+#endif
+}
+HWY_INLINE Words high_half(Words a) {
+  return hn::ShiftRight<32>(a);
+}
+HWY_INLINE Words broadcast(std::uint64_t value) {
+  return hn::Set(Wide(), value);
+}
+
+HWY_INLINE Reals gather(const double* HWY_RESTRICT pool, Words index) {
+  return hn::GatherIndex(Real(), pool, hn::BitCast(Index(), index));
+}
+HWY_INLINE hn::Vec<Index> row_index(const std::int32_t* HWY_RESTRICT row) {
+  return hn::PromoteTo(Index(), hn::LoadU(Row(), row));
+}
+
+HWY_INLINE double* slot(const SweepArgs& args, std::uint32_t number) {
+  double* base = (number & kCarried) != 0 ? args.carried : args.scratch;
+  return base + static_cast<std::uint64_t>(number & ~kCarried) * kLanes;
+}
+
+/// Which of the groups of `size` replicas, `stride` apart, the swept replica belongs to.
+HWY_INLINE std::uint32_t group_of(const SweepArgs& args, std::uint32_t size, std::uint32_t stride) {
+  if (size * stride == 1) return args.replica;
+  return args.replica / (size * stride) * stride + args.replica % stride;
+}
+
+HWY_INLINE double* meeting_block(const SweepArgs& args, std::uint32_t number) {
+  const Meeting& meeting = args.meetings[number];
+  return args.met +
+         static_cast<std::uint64_t>(meeting.first + group_of(args, meeting.size, meeting.stride)) * kLanes;
+}
+
+/// A block of lanes in registers.
+struct Block {
+  Reals v[kVectors];
+
+  HWY_INLINE void load(const double* HWY_RESTRICT from) {
+    for (std::uint32_t i = 0; i < kVectors; ++i) v[i] = hn::Load(Real(), from + i * kWidth);
+  }
+  HWY_INLINE void zero() {
+    for (std::uint32_t i = 0; i < kVectors; ++i) v[i] = hn::Zero(Real());
+  }
+  HWY_INLINE void raise(const double* HWY_RESTRICT from) {
+    for (std::uint32_t i = 0; i < kVectors; ++i) v[i] = hn::Max(v[i], hn::Load(Real(), from + i * kWidth));
+  }
+  HWY_INLINE void store(double* HWY_RESTRICT to) const {
+    for (std::uint32_t i = 0; i < kVectors; ++i) hn::Store(v[i], Real(), to + i * kWidth);
+  }
+  /// to = max(to, this).
+  HWY_INLINE void store_raised(double* HWY_RESTRICT to) const {
+    for (std::uint32_t i = 0; i < kVectors; ++i) {
+      hn::Store(hn::Max(v[i], hn::Load(Real(), to + i * kWidth)), Real(), to + i * kWidth);
+    }
+  }
+};
+
+/// Round keys and counters of a block, the same for all nodes.
+struct Philox {
+  Words key0[kRounds];
+  Words key1[kRounds];
+  Words counter[kCounterVectors];
+
+  HWY_INLINE Philox(std::uint32_t seed, std::uint32_t purpose, std::uint32_t block) {
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      key0[round] = broadcast(seed);
+      key1[round] = broadcast(purpose);
+      seed += 0x9E3779B9U;
+      purpose += 0xBB67AE85U;
+    }
+    for (std::uint32_t h = 0; h < kCounterVectors; ++h) {
+      counter[h] = hn::Iota(Wide(), static_cast<std::uint64_t>(kCounters) * block + h * kWidth);
+    }
+  }
+
+  /// Four words in the low halves of c (the high halves hold rubbish that no later step reads).
+  HWY_INLINE void run(Words* HWY_RESTRICT c) const {
+    const Words multiplier0 = broadcast(0xD2511F53U);
+    const Words multiplier1 = broadcast(0xCD9E8D57U);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      const Words product0 = multiply_low(c[0], multiplier0);
+      const Words product1 = multiply_low(c[2], multiplier1);
+      c[0] = hn::Xor(hn::Xor(high_half(product1), c[1]), key0[round]);
+      c[2] = hn::Xor(hn::Xor(high_half(product0), c[3]), key1[round]);
+      c[1] = product1;
+      c[3] = product0;
+    }
+  }
+};
+
+HWY_INLINE void add_random(const SweepArgs& args, const Instruction& in, const Philox& philox,
+                           const double* HWY_RESTRICT pool, const std::int32_t* HWY_RESTRICT row,
+                           Block& time) {
+  const std::uint32_t replica = group_of(args, in.share_size, in.share_stride);
+  const Words size = broadcast(in.pool_size);
+  for (std::uint32_t h = 0; h < kCounterVectors; ++h) {
+    Words c[4] = {broadcast(in.draw_id & 0xFFFFFFFFU), broadcast(in.draw_id >> 32), broadcast(replica),
+                  philox.counter[h]};
+    philox.run(c);
+    for (std::uint32_t word = 0; word < 4; ++word) {
+      Words index = high_half(multiply_low(c[word], size));
+      if (in.draw == Draw::RandomInStep) {
+        const auto base = row_index(row + word * kCounters + h * kWidth);
+        index = hn::Add(index, hn::BitCast(Wide(), base));
+      }
+      Reals& lane_times = time.v[word * kCounterVectors + h];
+      lane_times = hn::Add(lane_times, gather(pool, index));
+    }
+  }
+}
+
+HWY_INLINE void add_drawn(const SweepArgs& args, const Instruction& in, const Philox& philox, Block& time) {
+  const double* HWY_RESTRICT pool =
+      args.pools + in.pool + static_cast<std::uint64_t>(args.replica) * in.pool_stride;
+  const std::int32_t* HWY_RESTRICT row = args.rows + static_cast<std::uint64_t>(in.row) * kLanes;
+  switch (in.draw) {
+    case Draw::None:
+      return;
+    case Draw::Table:
+      for (std::uint32_t i = 0; i < kVectors; ++i) {
+        time.v[i] = hn::Add(time.v[i], hn::GatherIndex(Real(), pool, row_index(row + i * kWidth)));
+      }
+      return;
+    case Draw::TableScaled: {
+      const double* HWY_RESTRICT factor = args.factors + static_cast<std::uint64_t>(in.factor) * kLanes;
+      for (std::uint32_t i = 0; i < kVectors; ++i) {
+        const Reals value = hn::GatherIndex(Real(), pool, row_index(row + i * kWidth));
+        time.v[i] = hn::Add(time.v[i], hn::Mul(value, hn::LoadU(Real(), factor + i * kWidth)));
+      }
+      return;
+    }
+    case Draw::Random:
+    case Draw::RandomInStep:
+      add_random(args, in, philox, pool, row, time);
+      return;
+  }
+}
+
+void sweep(const SweepArgs& args) {
+  const Philox philox(args.seed, args.purpose, args.block);
+  Block time;
+  for (const Instruction* at = args.begin; at != args.end; ++at) {
+    const Instruction& in = *at;
+    if (in.action == Action::Depart) {
+      time.load(meeting_block(args, in.meeting));
+    } else if (in.input_count == 0) {
+      time.zero();
+    } else {
+      const std::uint32_t* HWY_RESTRICT inputs = args.inputs + in.first_input;
+      time.load(slot(args, inputs[0]));
+      for (std::uint32_t i = 1; i < in.input_count; ++i) time.raise(slot(args, inputs[i]));
+    }
+    if (in.action == Action::Arrive) {
+      time.store_raised(meeting_block(args, in.meeting));
+      continue;
+    }
+    add_drawn(args, in, philox, time);
+    time.store(slot(args, in.out));
+    if (in.ends_step) time.store_raised(args.step_end);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace prism
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace prism {
 
-namespace {
-
-template <class Real, class Double, class Float>
-SweepFunction<Real> pick(Double sweep_double, Float sweep_float) {
-  if constexpr (std::is_same_v<Real, double>) {
-    return sweep_double();
-  } else {
-    return sweep_float();
-  }
-}
-
-}  // namespace
-
-#if defined(__x86_64__)
-
-SimdLevel best_simd_level() {
-  if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-      __builtin_cpu_supports("avx512cd") != 0) {
-    return SimdLevel::V4;
-  }
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-      __builtin_cpu_supports("bmi2") != 0) {
-    return SimdLevel::V3;
-  }
-  if (__builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("popcnt") != 0) return SimdLevel::V2;
-  return SimdLevel::Baseline;
-}
-
-template <class Real>
-SweepFunction<Real> sweep_kernel(SimdLevel level) {
-  if (level > best_simd_level()) return nullptr;
+SweepFunction sweep_kernel(SimdLevel level) {
+  [[maybe_unused]] const auto runs = [](std::int64_t target) {
+    return (hwy::SupportedTargets() & target) != 0;
+  };
   switch (level) {
-    case SimdLevel::V4:
-      return pick<Real>(kernel_v4::sweep_double, kernel_v4::sweep_float);
-    case SimdLevel::V3:
-      return pick<Real>(kernel_v3::sweep_double, kernel_v3::sweep_float);
-    case SimdLevel::V2:
-      return pick<Real>(kernel_v2::sweep_double, kernel_v2::sweep_float);
-    case SimdLevel::Baseline:
+    case SimdLevel::Avx512:
+#if HWY_TARGETS & HWY_AVX3
+      if (runs(HWY_AVX3)) return &N_AVX3::sweep;
+#endif
+      return nullptr;
+    case SimdLevel::Avx2:
+#if HWY_TARGETS & HWY_AVX2
+      if (runs(HWY_AVX2)) return &N_AVX2::sweep;
+#endif
+      return nullptr;
+    case SimdLevel::Sse4:
+#if HWY_TARGETS & HWY_SSE4
+      if (runs(HWY_SSE4)) return &N_SSE4::sweep;
+#endif
+      return nullptr;
+    case SimdLevel::Portable:
       break;
   }
-  return pick<Real>(kernel_baseline::sweep_double, kernel_baseline::sweep_float);
+  return &HWY_STATIC_DISPATCH(sweep);
 }
-
-#else
 
 SimdLevel best_simd_level() {
-  return SimdLevel::Baseline;
+  for (const SimdLevel level : {SimdLevel::Avx512, SimdLevel::Avx2, SimdLevel::Sse4}) {
+    if (sweep_kernel(level) != nullptr) return level;
+  }
+  return SimdLevel::Portable;
 }
-
-template <class Real>
-SweepFunction<Real> sweep_kernel(SimdLevel level) {
-  if (level != SimdLevel::Baseline) return nullptr;
-  return pick<Real>(kernel_baseline::sweep_double, kernel_baseline::sweep_float);
-}
-
-#endif
-
-template SweepFunction<double> sweep_kernel<double>(SimdLevel);
-template SweepFunction<float> sweep_kernel<float>(SimdLevel);
 
 const char* simd_level_name(SimdLevel level) {
   switch (level) {
-    case SimdLevel::V4:
-      return "x86-64-v4";
-    case SimdLevel::V3:
-      return "x86-64-v3";
-    case SimdLevel::V2:
-      return "x86-64-v2";
-    case SimdLevel::Baseline:
+    case SimdLevel::Avx512:
+      return "AVX-512";
+    case SimdLevel::Avx2:
+      return "AVX2";
+    case SimdLevel::Sse4:
+      return "SSE4";
+    case SimdLevel::Portable:
       break;
   }
-  return "baseline";
+  return "portable";
 }
 
 }  // namespace prism
+#endif  // HWY_ONCE

@@ -2,17 +2,16 @@
 // The sweep kernel's interface: plain data in, finish times in slots out. One replica, one segment, one block
 // of 32 samples per call.
 //
-// The body (sweep_kernel.inc) is compiled once per x86-64 level with plain loops over the 32 lanes, and the
-// best one the processor has is chosen at run time. All levels give equal bits: the same additions, maxima
-// and multiplications in the same order, none fused. So that no code of a higher level leaks into the rest of
-// the program, the body calls no function of any header.
+// The body (sweep_kernel.cpp) is written once with Highway, compiled for several instruction sets, and the
+// best one the processor has is chosen at run time. All give equal bits: the same additions, maxima and
+// multiplications in the same order, none fused; random words and pool indices are whole numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace prism {
 
-/// Samples of a block: two 512-bit registers of float, four of double.
+/// Samples of a block: four 512-bit registers of double.
 inline constexpr std::uint32_t kLanes = 32;
 
 /// How an instruction's duration is drawn, given the replica's pool.
@@ -58,39 +57,36 @@ struct Meeting {
   std::uint32_t stride = 1;
 };
 
-template <class Real>
 struct SweepArgs {
   const Instruction* begin = nullptr;
   const Instruction* end = nullptr;
   const std::uint32_t* inputs = nullptr;  ///< slot numbers
   const Meeting* meetings = nullptr;
-  const Real* pools = nullptr;
+  const double* pools = nullptr;
   const std::int32_t* rows = nullptr;  ///< [row][lane]
-  const Real* factors = nullptr;       ///< [factor][lane]
-  Real* scratch = nullptr;             ///< [slot][lane]
-  Real* carried = nullptr;             ///< [slot][lane] of this replica
-  Real* met = nullptr;                 ///< [meeting block][lane]
-  Real* step_end = nullptr;            ///< [lane]
+  const double* factors = nullptr;     ///< [factor][lane]
+  double* scratch = nullptr;           ///< [slot][lane]
+  double* carried = nullptr;           ///< [slot][lane] of this replica
+  double* met = nullptr;               ///< [meeting block][lane]
+  double* step_end = nullptr;          ///< [lane]
   std::uint32_t replica = 0;
   std::uint32_t block = 0;  ///< samples 32*block, ...
   std::uint32_t seed = 0;
   std::uint32_t purpose = 0;
 };
 
-/// Instruction set levels the kernel exists for. `Baseline` is what the rest of the program is compiled for.
-enum class SimdLevel : std::uint8_t { Baseline, V2, V3, V4 };
+/// Instruction sets the kernel exists for, the weakest first.
+enum class SimdLevel : std::uint8_t { Portable, Sse4, Avx2, Avx512 };
 
-template <class Real>
-using SweepFunction = void (*)(const SweepArgs<Real>&);
+using SweepFunction = void (*)(const SweepArgs&);
 
 /// The kernel for a level; null if this build or this processor does not have it.
-template <class Real>
-SweepFunction<Real> sweep_kernel(SimdLevel level);
+SweepFunction sweep_kernel(SimdLevel level);
 
-/// The highest level this processor can run.
+/// The highest level that this build has and this processor can run.
 SimdLevel best_simd_level();
 
-/// "baseline", "x86-64-v2", "x86-64-v3" or "x86-64-v4".
+/// "portable", "SSE4", "AVX2" or "AVX-512".
 const char* simd_level_name(SimdLevel level);
 
 }  // namespace prism

@@ -28,7 +28,11 @@ Range range_of(const std::vector<ClassComponents>& components, const Value& valu
 
 std::string percent(Range range) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.1f to %.1f %%", 100 * range.low, 100 * range.high);
+  if (range.high - range.low < 0.001) {
+    std::snprintf(text, sizeof text, "%.1f %%", 100 * range.high);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f to %.1f %%", 100 * range.low, 100 * range.high);
+  }
   return text;
 }
 

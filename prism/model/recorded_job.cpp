@@ -203,7 +203,27 @@ void check_meta(const JobMeta& meta, int replicas, int stages, int chunks, Impor
   }
 }
 
-/// True if one and the same global rank recorded each (replica, stage) in all kept steps.
+/// Which of the usual rank orders the recorded global ranks follow: stages outermost (Megatron's default) or
+/// replicas.
+void infer_rank_order(RecordedJob& job, ImportReport& report) {
+  const auto stages = static_cast<std::size_t>(job.stages());
+  for (const std::string_view text : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}) {
+    Mesh mesh = job.mesh;
+    mesh.order = *Mesh::parse_order(text);
+    bool fits = true;
+    for (std::size_t i = 0; i < job.ranks.size() && fits; ++i) {
+      fits = job.ranks[i] < mesh.world_size() &&
+             mesh.coordinate(job.ranks[i], Axis::Dp) == static_cast<int>(i / stages) &&
+             mesh.coordinate(job.ranks[i], Axis::Pp) == static_cast<int>(i % stages);
+    }
+    if (!fits) continue;
+    job.mesh = mesh;
+    return;
+  }
+  report.add(Severity::Info, "global ranks follow no known rank order; the mesh's order is the usual one");
+}
+
+/// Global rank of the worker that recorded each (replica, stage).
 void fill_ranks(RecordedJob& job, const std::vector<const Cell*>& kept, ImportReport& report) {
   job.ranks.assign(job.replicas() * static_cast<std::size_t>(job.stages()), -1);
   for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -302,6 +322,7 @@ RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
   for (const OpRecord& r : common->records) chunks = std::max(chunks, r.chunk + 1);
   check_meta(timeline.meta, static_cast<int>(replicas.size()), job.stages(), chunks, report);
   fill_ranks(job, kept, report);
+  infer_rank_order(job, report);
   for (const OpRecord& r : common->records) {
     job.ops.push_back(
         {.type = r.type, .stage = r.stage, .seq = r.seq, .chunk = r.chunk, .microbatch = r.microbatch});

@@ -60,7 +60,7 @@ StepGraphBuilder::Result StepGraphBuilder::build(
     const std::string& source, const std::function<std::string(std::uint32_t)>& label) const {
   std::vector<Edge> by_before = edges_;
   std::ranges::sort(by_before);
-  by_before.erase(std::ranges::unique(by_before).begin(), by_before.end());
+  by_before.erase(std::unique(by_before.begin(), by_before.end()), by_before.end());
   const std::vector<std::uint32_t> first = row_offsets(by_before, size());
   std::vector<std::uint32_t> degree(size(), 0);
   for (const Edge& edge : by_before) ++degree[edge.second];

@@ -2,6 +2,7 @@
 #include "prism/report/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -66,11 +67,14 @@ std::string plural(std::uint64_t n, std::string_view what) {
   return thousands(n) + " " + std::string(what) + (n == 1 ? "" : "s");
 }
 
-/// "AR.csv.gz: 64 GPUs (tp 4 x dp 4 x pp 4), 44 profiled steps (16 to 1238)".
+/// "AR.csv.gz: 64 GPUs (tp 4 x dp 4 x pp 4), 44 profiled steps (16 to 1238)". A mesh smaller than the graph's
+/// ranks says too little about a user's own graph; then the ranks are named.
 std::string job_line(const StepModel& model) {
-  std::string line =
-      fmt::format("{}: {} ({})", model.source,
-                  plural(static_cast<std::uint64_t>(model.mesh.world_size()), "GPU"), model.mesh.text());
+  const auto gpus = static_cast<std::uint64_t>(model.mesh.world_size());
+  const std::uint64_t ranks = std::uint64_t{model.template_ranks} * model.replicas;
+  std::string line = model.source + ": ";
+  line +=
+      gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
   if (model.step_count() > 0) {
     line += fmt::format(", {} ({} to {})", plural(model.step_count(), "profiled step"), model.steps.front(),
                         model.steps.back());
@@ -100,19 +104,29 @@ std::string notes(const StepModel& model, const std::vector<std::string>& warnin
   return text.empty() ? text : "\n" + text;
 }
 
-std::string inferences(const StepModel& model, bool all) {
+struct InferenceKind {
+  std::string_view kind;
+  std::string_view plural;
+};
+constexpr std::array<InferenceKind, 3> kInferenceKinds = {
+    {{"posting edge", "posting edges"},
+     {"barrier over replicas", "barriers over replicas"},
+     {"wait for all stages", "waits for all stages"}}};
+
+std::string inferences(const StepModel& model) {
+  constexpr std::size_t kShown = 3;
   std::string text;
-  for (const std::string_view kind : {"posting edge", "barrier over replicas", "wait for all stages"}) {
+  for (const InferenceKind& kind : kInferenceKinds) {
     std::vector<std::string> found;
     for (const Inference& inference : model.inferences) {
-      if (inference.kind == kind) found.push_back(inference.what);
+      if (inference.kind == kind.kind) found.push_back(inference.what);
     }
     if (found.empty()) continue;
-    text += fmt::format("inferred from times: {}", plural(found.size(), kind));
-    const std::size_t shown = all ? found.size() : std::min<std::size_t>(found.size(), 3);
-    for (std::size_t i = 0; i < shown; ++i) text += "\n    " + found[i];
-    if (shown < found.size())
-      text += fmt::format("\n    ... {} more (--json lists all)", found.size() - shown);
+    text +=
+        fmt::format("inferred from times: {} {}", found.size(), found.size() == 1 ? kind.kind : kind.plural);
+    for (std::size_t i = 0; i < std::min(found.size(), kShown); ++i) text += "\n    " + found[i];
+    if (found.size() > kShown)
+      text += fmt::format("\n    ... {} more (--json lists all)", found.size() - kShown);
     text += "\n";
   }
   return text;
@@ -146,7 +160,7 @@ std::string histogram(std::vector<double> samples, const TimeColumn& column) {
 
 std::string interval(const TimeColumn& column, const std::optional<double>& low,
                      const std::optional<double>& high) {
-  return fmt::format("{:>10} .. {:<10}", low ? column.bare(*low) : "?", high ? column.bare(*high) : "?");
+  return fmt::format("{} .. {}", low ? column.bare(*low) : "?", high ? column.bare(*high) : "?");
 }
 
 }  // namespace
@@ -159,7 +173,7 @@ std::string inspect_text(const StepModel& model, const InspectResult& result) {
     const auto [low, high] = std::ranges::minmax(model.observed_ns);
     text += fmt::format("observed step time: {} to {}\n", time_text(low), time_text(high));
   }
-  text += inferences(model, false);
+  text += inferences(model);
   if (!model.clock_offsets_ns.empty()) {
     std::size_t worst = 0;
     for (std::size_t i = 0; i < model.clock_offsets_ns.size(); ++i) {
@@ -179,7 +193,7 @@ std::string inspect_text(const StepModel& model, const InspectResult& result) {
 }
 
 std::string replay_text(const StepModel& model, const ReplayResult& result) {
-  std::string text = job_line(model) + graph_line(model) + inferences(model, false);
+  std::string text = job_line(model) + graph_line(model) + inferences(model);
   const double spread = std::abs(result.mean_observed_ns) / 1e4;
   const TimeColumn column(result.mean_observed_ns, spread);
   text += fmt::format("\n{:>8} {:>14} {:>14} {:>10}\n", "step", "observed", "replayed", "error");
@@ -201,7 +215,7 @@ std::string replay_text(const StepModel& model, const ReplayResult& result) {
 std::string validate_text(const StepModel& model, const ValidateResult& result) {
   std::string text = job_line(model);
   text += "Each model predicts profiled steps that its pools have not seen.\n\n";
-  text += fmt::format("{:<14} {:<12} {:>10} {:>10}  {:<20} {:>6} {:>7} {:>10}\n", "model", "steps left",
+  text += fmt::format("{:<14} {:<12} {:>10} {:>10}  {:<20} {:>6} {:>7} {:>10}\n", "model", "folds",
                       "p50 error", "p95 error", "by chance (5..95 %)", "KS", "limit", "CRPS ratio");
   std::string last;
   for (const auto* scores : {&result.models, &result.baseline}) {
@@ -220,7 +234,7 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
   text += fmt::format("\nshare of the step effect that is common to all replicas: a = {:.2f}\n",
                       result.effects.share);
   for (const std::string& finding : result.findings) text += "- " + finding + "\n";
-  text += inferences(model, false);
+  text += inferences(model);
   return text + notes(model, result.warnings);
 }
 
@@ -230,19 +244,21 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
                       sampling_name(result.sampling), info.seed.value_or(0));
   const Moments& m = result.summary.moments_ns;
   const TimeColumn column(m.mean, m.sd / 20);
-  text += fmt::format("{:<10} {:>12}   {:<25} {}\n", "step time", "", "95 % interval (samples)",
-                      result.input_intervals.empty() ? "" : "95 % interval (profiled steps)");
+  const bool has_input = !result.input_intervals.empty();
+  text += fmt::format("{:<10}{:>12}{:>28}{}\n", "step time", "", "95 % interval of samples",
+                      has_input ? "   95 % interval of profiled steps" : "");
   for (std::size_t i = 0; i < result.summary.quantiles.size(); ++i) {
     const QuantileEstimate& q = result.summary.quantiles[i];
-    text += fmt::format("{:<10} {:>12}  {}", fmt::format("p{:g}", 100 * q.p), column(q.value_ns),
+    text += fmt::format("{:<10}{:>12}{:>28}", fmt::format("p{:g}", 100 * q.p), column(q.value_ns),
                         interval(column, q.low_ns, q.high_ns));
-    if (i < result.input_intervals.size()) {
-      text += " " + interval(column, result.input_intervals[i].low_ns, result.input_intervals[i].high_ns);
+    if (has_input) {
+      const InputInterval& input = result.input_intervals[i];
+      text += fmt::format("{:>34}", interval(column, input.low_ns, input.high_ns));
     }
     text += "\n";
   }
-  text += fmt::format("{:<10} {:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean",
-                      column(m.mean), time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
+  text += fmt::format("{:<10}{:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean", column(m.mean),
+                      time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
   text += histogram(result.samples_ns, column);
   if (result.guarantee.bound_ns) {
     text += fmt::format("\nguarantee: {:.0f} % of steps take at most {}, with {:.0f} % confidence ({})\n",
@@ -264,7 +280,10 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
                         static_cast<double>(result.nodes_per_sample) *
                             static_cast<double>(result.samples_ns.size()) / result.sampling_seconds);
   }
-  return text + notes(model, result.warnings);
+  text += notes(model, result.warnings);
+  if (model.step_count() > 0)
+    text += "\nnext: prism validate shows how such forecasts score on steps left out\n";
+  return text;
 }
 
 std::string model_text(const StepModel& model) {
@@ -273,7 +292,7 @@ std::string model_text(const StepModel& model) {
                       plural(model.pools.values_ns.size(), "value"));
   text += model.recording ? "holds the recording it was built from: all launch-delay modes can be replayed\n"
                           : "holds no recording: replays use the saved launch delays\n";
-  text += inferences(model, false);
+  text += inferences(model);
   return text + notes(model, {});
 }
 

@@ -18,15 +18,24 @@ std::string_view severity_name(Severity severity) {
 }
 
 void ImportReport::add(Severity severity, std::string_view reason, std::string_view place) {
-  auto entry = std::ranges::find_if(entries_, [&](const ImportEntry& known) {
-    return known.severity == severity && known.reason == reason;
+  ImportEntry entry{severity, std::string(reason), 1, {}};
+  if (!place.empty()) entry.places.emplace_back(place);
+  add(std::move(entry));
+}
+
+void ImportReport::add(ImportEntry entry) {
+  const auto known = std::ranges::find_if(entries_, [&](const ImportEntry& other) {
+    return other.severity == entry.severity && other.reason == entry.reason;
   });
-  if (entry == entries_.end()) {
-    entries_.push_back({severity, std::string(reason), 0, {}});
-    entry = entries_.end() - 1;
+  if (known == entries_.end()) {
+    if (entry.places.size() > kMaxPlaces) entry.places.resize(kMaxPlaces);
+    entries_.push_back(std::move(entry));
+    return;
   }
-  ++entry->count;
-  if (!place.empty() && entry->places.size() < kMaxPlaces) entry->places.emplace_back(place);
+  known->count += entry.count;
+  for (std::string& place : entry.places) {
+    if (known->places.size() < kMaxPlaces) known->places.push_back(std::move(place));
+  }
 }
 
 }  // namespace prism

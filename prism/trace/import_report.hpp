@@ -34,6 +34,10 @@ class ImportReport {
   /// Counts one record under `reason`; keeps `place` if it is among the first.
   void add(Severity severity, std::string_view reason, std::string_view place = {});
 
+  /// Adds records that were counted elsewhere. An entry of the same severity and reason grows; at most
+  /// kMaxPlaces places are kept.
+  void add(ImportEntry entry);
+
   /// In order of first appearance.
   [[nodiscard]] const std::vector<ImportEntry>& entries() const { return entries_; }
 
