@@ -408,7 +408,7 @@ class Usage(CliTest):
             (["forecast", EXAMPLE, "--sampling", "recorded"], "hierarchical,step-block,regime,iid,iid-mixed"),
             (["replay", EXAMPLE, "--launch-delays", "some"], "clean,none,raw,off"),
             (["validate", EXAMPLE, "--target", "some"], "observed,replayed"),
-            (["model", "save", EXAMPLE], "-o FILE"),
+            (["model", "save", EXAMPLE], "--output"),
             (["model"], "subcommand"),
         ):
             with self.subTest(arguments):
@@ -690,7 +690,7 @@ class StandardInput(CliTest):
             code, out, err = prism("replay", "-", "--json", stdin=content)
             self.assertEqual((code, err), (DONE, ""))
             self.assertEqual(without_inputs(out), expected)
-            self.assertEqual(json.loads(out)["inputs"], [{"path": "-", "digest": digest}])
+            self.assertEqual(json.loads(out)["inputs"], [{"path": "standard input", "digest": digest}])
 
     def test_behind_a_pipe(self):
         with subprocess.Popen(["gunzip", "-c", TRACE], stdout=subprocess.PIPE) as unpack:

@@ -77,8 +77,9 @@ StepModel select_steps(const StepModel& model, const std::optional<std::pair<int
     if (in_range && (among == nullptr || std::ranges::find(*among, step) != among->end())) kept.push_back(k);
   }
   if (kept.empty()) {
-    throw InputError({model.source, {}, {}}, "no profiled step in the range asked for",
-                     "prism inspect lists the steps");
+    const std::string text =
+        range ? std::to_string(range->first) + " to " + std::to_string(range->second) : "the saved selection";
+    throw InputError({model.source, {}, {}}, "no profiled step in " + text, "prism inspect lists the steps");
   }
   return with_steps(model, kept);
 }

@@ -83,7 +83,8 @@ NodeDraw Draws::compute_draw(const Node& node, NodeDraw draw) {
     case Sampling::Hierarchical:
       draw.row = row({RowKind::Cell, c.members, node.member, c.exchangeable && c.members == microbatches_});
       draw.draw = Draw::Table;
-      if (!effects_.effect[node.duration_class].empty() && share_ > 0) {
+      // With one replica the cell is of step k* itself: there is no effect to exchange.
+      if (model_.replicas > 1 && share_ > 0 && !effects_.effect[node.duration_class].empty()) {
         draw.draw = Draw::TableScaled;
         draw.factor = factor_of(node.duration_class);
       }

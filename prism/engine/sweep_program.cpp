@@ -71,12 +71,10 @@ SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
 
   // Where each node's finish is made and last read, as positions in `planned`.
   constexpr std::uint32_t kNever = ~0U;
-  IdVector<NodeId, std::uint32_t> made_in(graph.size(), 0);         // segment
   IdVector<NodeId, std::uint32_t> last_read(graph.size(), kNever);  // position
   IdVector<NodeId, std::uint32_t> meeting_of(graph.size(), 0);
   for (std::uint32_t at = 0; at < planned.size(); ++at) {
     const Planned& p = planned[at];
-    if (p.action != Action::Arrive) made_in[p.node] = p.segment;
     if (p.action == Action::Depart) continue;
     for (const NodeId before : graph.predecessors(p.node)) last_read[before] = at;
   }
@@ -84,14 +82,11 @@ SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
   SlotPool scratch;
   SlotPool carried;
   IdVector<NodeId, std::uint32_t> slot_of(graph.size(), 0);
-  std::vector<std::uint32_t> carried_to_free;
   program.segment_begin.push_back(0);
   for (std::uint32_t at = 0; at < planned.size(); ++at) {
     const Planned& p = planned[at];
     while (program.segment_begin.size() <= p.segment) {
       program.segment_begin.push_back(at);
-      for (const std::uint32_t slot : carried_to_free) carried.give_back(slot);
-      carried_to_free.clear();
     }
     Instruction in;
     in.action = p.action;
@@ -108,9 +103,10 @@ SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
       for (const NodeId before : graph.predecessors(p.node)) {
         program.inputs.push_back(slot_of[before]);
         if (last_read[before] != at) continue;
-        // A carried slot is still needed by the replicas that come after, until the segment ends.
+        // Every replica has carried memory of its own, so a slot is free as soon as this instruction has read
+        // it.
         if ((slot_of[before] & kCarried) != 0) {
-          carried_to_free.push_back(slot_of[before] & ~kCarried);
+          carried.give_back(slot_of[before] & ~kCarried);
         } else {
           scratch.give_back(slot_of[before]);
         }

@@ -61,7 +61,9 @@ JobMeta parse_job_meta(std::string_view text, const std::string& file, ImportRep
 std::optional<std::filesystem::path> find_job_meta(const std::filesystem::path& trace) {
   const std::filesystem::path folder = trace.parent_path();
   std::string name = trace.filename().string();
-  name = name.substr(0, name.find('.'));
+  for (const std::string_view suffix : {".gz", ".zst", ".csv"}) {
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  }
   if (name.starts_with("trace-")) {
     const auto named = folder / ("meta-" + name.substr(6) + ".yaml");
     if (std::filesystem::is_regular_file(named)) return named;

@@ -278,7 +278,7 @@ void read_report(SavedFile& file, const Meta& meta, ImportReport& report) {
   Rows rows(file, "report", {"severity", "reason", "count", "places"});
   while (rows.next()) {
     ImportEntry entry{.severity = rows.named(3, severity_name), .reason = rows.text()};
-    entry.count = rows.integer<std::size_t>(1);
+    entry.count = rows.integer<std::size_t>(1, kMaxRecords);
     entry.places = split_places(rows.text());
     if (entry.places.size() > std::min(entry.count, ImportReport::kMaxPlaces)) {
       rows.fail("are more than the records they stand for");

@@ -61,15 +61,16 @@ std::optional<std::array<Axis, kAxisCount>> Mesh::parse_order(std::string_view t
   std::array<Axis, kAxisCount> order{};
   std::array<bool, kAxisCount> seen{};
   for (std::size_t i = 0; i < kAxisCount; ++i) {
-    const std::string_view name = text.substr(0, text.find('-'));
-    std::size_t axis = 0;
-    while (axis < kAxisCount && kNames[axis] != name) ++axis;
+    const bool last = i + 1 == kAxisCount;
+    const std::size_t end = last ? text.size() : text.find('-');
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto axis =
+        static_cast<std::size_t>(std::ranges::find(kNames, text.substr(0, end)) - kNames.begin());
     if (axis == kAxisCount || seen[axis]) return std::nullopt;
     seen[axis] = true;
     order[i] = static_cast<Axis>(axis);
-    text.remove_prefix(std::min(text.size(), name.size() + 1));
+    text.remove_prefix(last ? end : end + 1);
   }
-  if (!text.empty()) return std::nullopt;
   return order;
 }
 

@@ -204,8 +204,8 @@ void check_meta(const JobMeta& meta, int replicas, int stages, int chunks, Impor
 }
 
 /// Which of the usual rank orders the recorded global ranks follow: stages outermost (Megatron's default) or
-/// replicas.
-void infer_rank_order(RecordedJob& job, ImportReport& report) {
+/// replicas. If they follow neither (replicas left out, wrong metadata), the usual one stays.
+void infer_rank_order(RecordedJob& job) {
   const auto stages = static_cast<std::size_t>(job.stages());
   for (const std::string_view text : {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"}) {
     Mesh mesh = job.mesh;
@@ -220,7 +220,6 @@ void infer_rank_order(RecordedJob& job, ImportReport& report) {
     job.mesh = mesh;
     return;
   }
-  report.add(Severity::Info, "global ranks follow no known rank order; the mesh's order is the usual one");
 }
 
 /// Global rank of the worker that recorded each (replica, stage).
@@ -271,6 +270,10 @@ std::vector<double> RecordedJob::step_times_ns() const {
 }
 
 RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
+  if (timeline.records.empty()) {
+    throw InputError({timeline.source, {}, {}}, "the timeline has no records",
+                     "check that ops were recorded");
+  }
   const Records records = sorted_unique(timeline.records, report, timeline.source);
   const std::vector<Cell> cells = split_cells(records);
   const Cell* common = common_structure(cells);
@@ -322,7 +325,7 @@ RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
   for (const OpRecord& r : common->records) chunks = std::max(chunks, r.chunk + 1);
   check_meta(timeline.meta, static_cast<int>(replicas.size()), job.stages(), chunks, report);
   fill_ranks(job, kept, report);
-  infer_rank_order(job, report);
+  infer_rank_order(job);
   for (const OpRecord& r : common->records) {
     job.ops.push_back(
         {.type = r.type, .stage = r.stage, .seq = r.seq, .chunk = r.chunk, .microbatch = r.microbatch});
