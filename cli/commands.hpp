@@ -61,6 +61,7 @@ struct ForecastCommandOptions {
   std::optional<Sampling> model;
   std::optional<double> precision;
   bool timing = false;
+  bool input_intervals = true;
 };
 
 struct ModelSaveOptions {

@@ -30,9 +30,11 @@ int run_forecast(const ForecastCommandOptions& options) {
                                          {.samples = options.sampling.samples,
                                           .seed = options.sampling.seed,
                                           .sampling = options.model,
-                                          .precision = options.precision},
+                                          .precision = options.precision,
+                                          .input_intervals = options.input_intervals},
                                          common.control);
   const RunInfo info{.seed = options.sampling.seed, .timing = options.timing};
+  warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? forecast_json(model, result, info)
                : common.format == Format::Csv ? forecast_csv(result)
                                               : forecast_text(model, result, info));

@@ -17,6 +17,7 @@ int run_inspect(const InspectOptions& options) {
   const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"dropped", "steps"});
   const StepModel model = open_model(common.input, {.steps = common.steps});
   const InspectResult result = inspect(model, common.control);
+  warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? inspect_json(model, result, {})
                : common.format == Format::Csv ? inspect_csv(result)
                                               : inspect_text(model, result));

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -183,7 +184,11 @@ Runners add_commands(CLI::App& app, Options& o) {
           "--precision", [&o](const std::string& text) { o.forecast.precision = parse_share(text); },
           "go on sampling until the p95 interval is this narrow (half width)")
       ->type_name("X%");
-  forecast->add_flag("--timing", o.forecast.timing, "add wall-clock figures, which differ from run to run");
+  forecast->add_flag(
+      "!--no-input-intervals", o.forecast.input_intervals,
+      "leave out the intervals over profiled steps, which take most of the time of a short run");
+  forecast->add_flag("--timing", o.forecast.timing,
+                     "add the wall-clock time of the samples, which differs from run to run");
   run[forecast] = [&o] { return run_forecast(o.forecast); };
 
   auto* model = app.add_subcommand("model", "the saved model file: graph, pools and provenance in one file");
@@ -281,6 +286,9 @@ int main(int argc, char** argv) {
   try {
     return run_program(argc, argv);
   } catch (const prism::InputError& error) {
+    std::fprintf(stderr, "prism: %s\n", error.what());
+    return kBadInput;
+  } catch (const std::filesystem::filesystem_error& error) {
     std::fprintf(stderr, "prism: %s\n", error.what());
     return kBadInput;
   } catch (const UsageError& error) {

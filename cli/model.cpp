@@ -16,6 +16,7 @@ int run_model_save(const ModelSaveOptions& options) {
     throw UsageError("a saved model is a database and cannot be written to a pipe; name a file");
   }
   const StepModel model = open_model(common.input, {.steps = common.steps});
+  common.control.check_cancelled();
   try {
     save_model(model, common.output, {.anonymise = options.anonymise});
   } catch (const std::system_error& error) {
@@ -24,14 +25,14 @@ int run_model_save(const ModelSaveOptions& options) {
   CommonOptions to_stdout = common;
   to_stdout.output.clear();
   const StepModel saved = load_model(common.output);
-  emit(to_stdout, common.format == Format::Json ? model_json(saved, {})
+  emit(to_stdout, common.format == Format::Json ? model_json(saved, "model.save", {})
                                                 : "saved " + common.output + "\n" + model_text(saved));
   return kDone;
 }
 
 int run_model_show(const CommonOptions& options) {
   const StepModel model = open_model(options.input);
-  emit(options, options.format == Format::Json ? model_json(model, {}) : model_text(model));
+  emit(options, options.format == Format::Json ? model_json(model, "model.show", {}) : model_text(model));
   return kDone;
 }
 

@@ -26,6 +26,15 @@ void emit(const CommonOptions& options, const std::string& result) {
   }
 }
 
+void warn_losses(const CommonOptions& options, const ImportReport& report) {
+  if (options.format != Format::Csv) return;
+  for (const ImportEntry& entry : report.entries()) {
+    if (entry.severity == Severity::Info) continue;
+    std::fprintf(stderr, "prism: %s: %s: %zu times\n", std::string(severity_name(entry.severity)).c_str(),
+                 entry.reason.c_str(), entry.count);
+  }
+}
+
 FailConditions::FailConditions(const std::vector<std::string>& texts,
                                std::span<const std::string_view> metrics) {
   for (const std::string& text : texts) {

@@ -23,6 +23,9 @@ class UsageError : public std::runtime_error {
 /// written.
 void emit(const CommonOptions& options, const std::string& result);
 
+/// With --csv, which has no place for it: says on standard error what was lost or changed on the way to the result.
+void warn_losses(const CommonOptions& options, const ImportReport& report);
+
 /// `--fail-if NAME>NUMBER` (or <): read before any work is done, checked at the end.
 class FailConditions {
  public:

@@ -19,6 +19,7 @@ int run_replay(const ReplayOptions& options) {
   const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"discrepancy", "worst_error"});
   const StepModel model = open_model(common.input, {.delays = options.delays, .steps = common.steps});
   const ReplayResult result = replay(model, common.control);
+  warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? replay_json(model, result, {})
                : common.format == Format::Csv ? replay_csv(result)
                                               : replay_text(model, result));

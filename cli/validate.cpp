@@ -44,6 +44,7 @@ int run_validate(const ValidateCommandOptions& options) {
   if (options.replayed_target) model = with_replayed_times(std::move(model), common.control);
   const ValidateResult result =
       validate(model, {.samples = options.sampling.samples, .seed = options.sampling.seed}, common.control);
+  warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? validate_json(model, result, {.seed = options.sampling.seed})
                : common.format == Format::Csv ? validate_csv(result)
                                               : validate_text(model, result));

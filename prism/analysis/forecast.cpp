@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "prism/analysis/replay.hpp"
 #include "prism/engine/simulate.hpp"
 #include "prism/run/parallel.hpp"
 #include "prism/stats/random.hpp"
@@ -154,7 +155,10 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   result.guarantee = guarantee_of(model, result.samples_ns);
   result.windows = windows_of(model);
 
-  if (profiled) warn_few_steps(model, result.warnings);
+  if (profiled) {
+    result.warnings = replay(model, control).warnings;
+    warn_few_steps(model, result.warnings);
+  }
   if (profiled) {
     result.warnings.push_back(
         "profiled steps run slower than unprofiled ones; this forecast is of the job as profiled");

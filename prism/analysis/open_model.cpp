@@ -52,12 +52,12 @@ void keep_steps(OpTimeline& timeline, std::pair<int, int> range) {
   }
 }
 
-StepModel open_timeline(const std::string& text, const std::string& name, const OpenOptions& options) {
+StepModel open_text(const std::string& text, const std::string& name, const std::optional<fs::path>& meta,
+                    const OpenOptions& options) {
+  if (!looks_like_op_timeline(text)) throw InputError({name, {}, {}}, "format not recognised", kInputs);
   ImportReport report;
   OpTimeline timeline = parse_op_timeline(text, name, report);
-  if (const auto meta = find_job_meta(name)) {
-    timeline.meta = parse_job_meta(read_bytes(*meta), meta->string(), report);
-  }
+  if (meta) timeline.meta = parse_job_meta(read_bytes(*meta), meta->string(), report);
   if (options.steps) keep_steps(timeline, *options.steps);
   auto job = std::make_shared<RecordedJob>(align(timeline, report));
   std::vector<double> offsets = align_clocks(*job, report);
@@ -84,6 +84,17 @@ StepModel select_steps(const StepModel& model, const std::optional<std::pair<int
   return with_steps(model, kept);
 }
 
+/// The saved report with what building found now in place of what building found then.
+ImportReport merged(const ImportReport& saved, const ImportReport& built) {
+  ImportReport result;
+  for (const ImportEntry& entry : saved.entries()) {
+    const auto same = [&](const ImportEntry& other) { return other.reason == entry.reason; };
+    if (std::ranges::none_of(built.entries(), same)) result.add(entry);
+  }
+  for (const ImportEntry& entry : built.entries()) result.add(entry);
+  return result;
+}
+
 StepModel open_saved(const fs::path& path, const OpenOptions& options) {
   StepModel model = load_model(path);
   if (options.delays == LaunchDelays::Clean)
@@ -92,7 +103,8 @@ StepModel open_saved(const fs::path& path, const OpenOptions& options) {
     throw InputError({path.string(), {}, {}}, "this saved model holds no recording to rebuild from",
                      "use the default launch delays, or the trace it was made from");
   }
-  StepModel rebuilt = build_step_model(model.recording, options.delays, model.report);
+  StepModel rebuilt = build_step_model(model.recording, options.delays);
+  rebuilt.report = merged(model.report, rebuilt.report);
   rebuilt.digest = model.digest;
   rebuilt.clock_offsets_ns = model.clock_offsets_ns;
   return select_steps(rebuilt, options.steps, &model.steps);
@@ -110,13 +122,13 @@ StepModel open_folder(const fs::path& path, const OpenOptions& options) {
 }  // namespace
 
 StepModel open_model(const fs::path& path, const OpenOptions& options) {
-  const bool is_file = path != "-";
-  if (is_file && fs::is_directory(path)) return open_folder(path, options);
-  if (is_file && is_sqlite(read_first_bytes(path, 16))) return open_saved(path, options);
-  const std::string text = read_bytes(path);
-  const std::string name = is_file ? path.string() : "standard input";
-  if (!looks_like_op_timeline(text)) throw InputError({name, {}, {}}, "format not recognised", kInputs);
-  return open_timeline(text, name, options);
+  if (path == "-") return open_text(read_bytes(path), "standard input", {}, options);
+  std::error_code ignored;  // what cannot be looked at is said by read_bytes
+  if (fs::is_directory(path, ignored)) return open_folder(path, options);
+  // Only regular files can be read twice; a pipe's first bytes would be gone.
+  if (fs::is_regular_file(path, ignored) && is_sqlite(read_first_bytes(path, 16)))
+    return open_saved(path, options);
+  return open_text(read_bytes(path), path.string(), find_job_meta(path), options);
 }
 
 }  // namespace prism

@@ -8,6 +8,12 @@
 
 namespace prism {
 
+namespace {
+
+constexpr double kMostDiscrepancy = 0.05;  // beyond it Lin et al. leave a trace out
+
+}  // namespace
+
 double ReplayResult::discrepancy() const {
   return std::abs(mean_replayed_ns - mean_observed_ns) / mean_observed_ns;
 }
@@ -26,6 +32,11 @@ ReplayResult replay(const StepModel& model, const RunControl& control) {
     result.steps.push_back({model.steps[k], model.observed_ns[k], times[k]});
     result.mean_observed_ns += model.observed_ns[k] / n;
     result.mean_replayed_ns += times[k] / n;
+  }
+  if (result.discrepancy() > kMostDiscrepancy) {
+    result.warnings.emplace_back(
+        "the replay is off by more than 5 %: the graph misses something; do not trust forecasts of this "
+        "input");
   }
   return result;
 }

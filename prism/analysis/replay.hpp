@@ -3,6 +3,7 @@
 // The first check of a graph: what replay misses, no forecast can contain.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "prism/model/step_model.hpp"
@@ -21,6 +22,7 @@ struct ReplayResult {
   std::vector<ReplayedStep> steps;
   double mean_observed_ns = 0;
   double mean_replayed_ns = 0;
+  std::vector<std::string> warnings;
   /// |difference of the means| / observed.
   [[nodiscard]] double discrepancy() const;
 };

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "prism/analysis/effect_findings.hpp"
 #include "prism/engine/simulate.hpp"
-#include "prism/model/effect_findings.hpp"
 #include "prism/stats/distance.hpp"
 #include "prism/stats/quantiles.hpp"
 #include "prism/stats/random.hpp"
@@ -170,6 +170,7 @@ ValidateResult validate(const StepModel& model, const ValidateOptions& options, 
                      "profile 16 steps or more");
   }
   ValidateResult result;
+  if (model.delays == LaunchDelays::None) result.target = "replayed";
   result.effects = estimate_step_effects(model);
   result.coupling = microbatch_coupling(model);
   for (const FoldKind kind : kFoldKinds) {

@@ -48,6 +48,8 @@ struct ValidateResult {
   StepEffects effects;               ///< on all steps
   double coupling = 0;               ///< microbatch_coupling on all steps
   Sampling chosen = Sampling::Hierarchical;
+  std::string target =
+      "observed";  ///< what was predicted: step times as observed, or as replayed without delays
   std::vector<std::string> findings;  ///< what the effects say about the job, in words
   std::vector<std::string> warnings;
 

@@ -4,13 +4,29 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <tuple>
 
 #include "prism/stats/random.hpp"
 #include "prism/trace/error.hpp"
 
 namespace prism {
+
+namespace {
+
+/// Number of microbatches that a cell's order runs over; 1 if there are none. Classes of another size keep their place.
+std::uint32_t reordered_microbatches(const DurationPools& pools) {
+  std::uint32_t microbatches = 1;
+  for (const DurationClass& c : pools.classes) {
+    if (c.exchangeable) microbatches = std::max(microbatches, c.members);
+  }
+  return microbatches;
+}
+
+/// To 24 bits: exp and log differ in the last bit from processor to processor, results must not.
+double rounded(double factor) {
+  return static_cast<double>(static_cast<float>(factor));
+}
+
+}  // namespace
 
 Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effects)
     : model_(model), sampling_(sampling), effects_(effects), share_(model.replicas > 1 ? effects.share : 1) {
@@ -20,24 +36,17 @@ Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effec
                      "sampling model '" + std::string(sampling_name(sampling)) + "' needs profiled steps",
                      "pools without steps can be sampled with --sampling iid");
   }
-  for (const DurationClass& c : model.pools.classes) {
-    if (c.exchangeable) microbatches_ = std::max(microbatches_, c.members);
-  }
+  microbatches_ = reordered_microbatches(model.pools);
   nodes_ = IdVector<NodeId, NodeDraw>(model.nodes.size());
   for (std::size_t i = 0; i < model.nodes.size(); ++i) nodes_[NodeId(i)] = draw_of(model.nodes[NodeId(i)]);
   for (const ClassId id : factor_classes_) {
     std::vector<double>& up = raise_.emplace_back();
     std::vector<double>& down = lower_.emplace_back();
     for (const double effect : effects.effect[id]) {
-      up.push_back(std::exp(share_ * effect));
-      down.push_back(std::exp(-share_ * effect));
+      up.push_back(rounded(std::exp(share_ * effect)));
+      down.push_back(rounded(std::exp(-share_ * effect)));
     }
   }
-}
-
-std::optional<std::size_t> Draws::sample_limit() const {
-  if (sampling_ == Sampling::Recorded) return model_.step_count();
-  return std::nullopt;
 }
 
 bool Draws::reads_own_rows(NodeId node) const {
@@ -47,18 +56,16 @@ bool Draws::reads_own_rows(NodeId node) const {
 }
 
 std::uint32_t Draws::row(Row wanted) {
-  // Rows are few (one per member and class size): a linear search from the back finds a neighbour's row at
-  // once.
-  const auto found = std::find(rows_.rbegin(), rows_.rend(), wanted);
-  if (found != rows_.rend()) return static_cast<std::uint32_t>(rows_.rend() - found - 1);
-  rows_.push_back(wanted);
-  return static_cast<std::uint32_t>(rows_.size() - 1);
+  const auto [place, is_new] = row_index_.try_emplace(wanted, static_cast<std::uint32_t>(rows_.size()));
+  if (is_new) rows_.push_back(wanted);
+  return place->second;
 }
 
 std::uint32_t Draws::factor_of(ClassId id) {
-  const auto found = std::ranges::find(factor_classes_, id);
-  if (found == factor_classes_.end()) factor_classes_.push_back(id);
-  return static_cast<std::uint32_t>(std::ranges::find(factor_classes_, id) - factor_classes_.begin());
+  const auto [place, is_new] =
+      factor_index_.try_emplace(id, static_cast<std::uint32_t>(factor_classes_.size()));
+  if (is_new) factor_classes_.push_back(id);
+  return place->second;
 }
 
 NodeDraw Draws::draw_of(const Node& node) {
@@ -119,6 +126,10 @@ NodeDraw Draws::other_draw(const Node& node, NodeDraw draw) {
   return draw;
 }
 
+double Draws::factor(std::size_t f, std::uint32_t common, std::uint32_t own) const {
+  return common == own ? 1.0 : raise_[f][common] * lower_[f][own];
+}
+
 std::uint32_t Draws::common_step(std::uint32_t word, std::uint32_t sample) const {
   const auto steps = static_cast<std::uint32_t>(model_.step_count());
   return sampling_ == Sampling::Recorded ? sample % steps : index_from_word(word, steps);
@@ -139,8 +150,7 @@ Draws::Cell Draws::cell(std::uint32_t seed, std::uint32_t sample, std::uint32_t 
     cell.rows[i] =
         static_cast<std::int32_t>(step * row.members + (row.reordered ? order[row.member] : row.member));
   }
-  for (std::size_t f = 0; f < factor_classes_.size(); ++f)
-    cell.factors[f] = raise_[f][common] * lower_[f][own];
+  for (std::size_t f = 0; f < factor_classes_.size(); ++f) cell.factors[f] = factor(f, common, own);
   return cell;
 }
 
@@ -180,7 +190,7 @@ void Draws::fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t repl
   }
   for (std::size_t f = 0; f < factor_classes_.size(); ++f) {
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      out.factors[f * kLanes + lane] = raise_[f][common[lane]] * lower_[f][own[lane]];
+      out.factors[f * kLanes + lane] = factor(f, common[lane], own[lane]);
     }
   }
 }

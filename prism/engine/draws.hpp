@@ -6,8 +6,9 @@
 // node's own (an independent draw) is marked for the kernel, which makes the random words itself.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <vector>
 
 #include "prism/engine/microbatch_order.hpp"
@@ -37,9 +38,6 @@ class Draws {
   [[nodiscard]] const NodeDraw& of(NodeId node) const { return nodes_[node]; }
   [[nodiscard]] std::size_t row_count() const { return rows_.size(); }
   [[nodiscard]] std::size_t factor_count() const { return factor_classes_.size(); }
-
-  /// Number of samples that exist: K for `recorded`, otherwise unlimited (nothing).
-  [[nodiscard]] std::optional<std::size_t> sample_limit() const;
 
   /// Whether the node reads rows of its replica's own cell; the others are common to all replicas of a
   /// sample.
@@ -72,13 +70,15 @@ class Draws {
     std::uint32_t members = 1;
     std::uint32_t member = 0;
     bool reordered = false;
-    friend bool operator==(const Row&, const Row&) = default;
+    friend auto operator<=>(const Row&, const Row&) = default;
   };
   std::uint32_t row(Row wanted);
   NodeDraw draw_of(const Node& node);
   NodeDraw compute_draw(const Node& node, NodeDraw draw);
   NodeDraw other_draw(const Node& node, NodeDraw draw);
   std::uint32_t factor_of(ClassId id);
+  /// exp(a (S[common] - S[own])): the step effect exchanged.
+  [[nodiscard]] double factor(std::size_t f, std::uint32_t common, std::uint32_t own) const;
   [[nodiscard]] std::uint32_t common_step(std::uint32_t word, std::uint32_t sample) const;
 
   const StepModel& model_;
@@ -88,6 +88,8 @@ class Draws {
   std::uint32_t microbatches_ = 1;
   IdVector<NodeId, NodeDraw> nodes_;
   std::vector<Row> rows_;
+  std::map<Row, std::uint32_t> row_index_;
+  std::map<ClassId, std::uint32_t> factor_index_;
   std::vector<ClassId> factor_classes_;
   std::vector<std::vector<double>> raise_;  // [factor][k]: exp(a S[k]), the effect of step k put in
   std::vector<std::vector<double>> lower_;  // [factor][k]: exp(-a S[k]), taken out

@@ -18,10 +18,11 @@ std::vector<std::uint32_t> microbatch_order(std::uint32_t seed, std::uint32_t sa
 struct OrderScratch {
   std::vector<std::uint32_t> keys;
   std::vector<std::uint32_t> ranks;
+  std::vector<std::uint64_t> tagged;
 };
 
 /// The permutations of a block's 32 samples, order[j * 32 + lane]: the same as microbatch_order of each.
-/// Counts smaller keys over all lanes at once, which beats 32 sorts up to thousands of microbatches.
+/// Up to a few hundred microbatches it counts smaller keys over all lanes at once, which beats 32 sorts.
 void block_microbatch_orders(std::uint32_t seed, std::uint32_t block, std::uint32_t replica,
                              std::uint32_t microbatches, OrderScratch& scratch,
                              std::span<std::int32_t> order);

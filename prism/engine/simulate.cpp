@@ -44,7 +44,7 @@ struct Simulation::Workspace {
   Workspace(const SweepProgram& program, const Draws& draws, std::uint32_t replicas)
       : scratch(std::size_t{program.scratch_slots} * kLanes),
         carried(std::size_t{program.carried_slots} * replicas * kLanes),
-        met(std::size_t{program.meeting_blocks} * kLanes) {
+        met(program.meeting_blocks * kLanes) {
     drawn.rows.resize(draws.row_count() * kLanes);
     drawn.factors.resize(draws.factor_count() * kLanes);
   }

@@ -36,7 +36,6 @@ class Simulation {
   /// Nodes evaluated per sample: template nodes with a duration times replicas.
   [[nodiscard]] std::uint64_t nodes_per_sample() const;
   [[nodiscard]] const SweepProgram& program() const { return program_; }
-  [[nodiscard]] const StepEffects& effects() const { return effects_; }
 
  private:
   struct Workspace;

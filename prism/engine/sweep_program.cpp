@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <string>
+
+#include "prism/trace/error.hpp"
 
 namespace prism {
 
@@ -63,6 +66,16 @@ std::vector<Planned> plan(const StepGraph& graph) {
   return planned;
 }
 
+/// A worker needs 256 bytes per block of lanes; this many are 16 GiB.
+constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 26;
+
+void check_size(std::uint64_t blocks, const char* what) {
+  if (blocks <= kMaxBlocks) return;
+  throw InputError({"step graph", {}, {}},
+                   std::string("too many ") + what + " for this machine: " + std::to_string(blocks),
+                   "fewer replicas, or fewer nodes that span them");
+}
+
 }  // namespace
 
 SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
@@ -94,8 +107,10 @@ SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
       const ReplicaGroup group = graph.replica_group(p.node);
       assert(replicas % (group.size * group.stride) == 0);
       meeting_of[p.node] = static_cast<std::uint32_t>(program.meetings.size());
-      program.meetings.push_back({program.meeting_blocks, group.size, group.stride});
+      program.meetings.push_back(
+          {static_cast<std::uint32_t>(program.meeting_blocks), group.size, group.stride});
       program.meeting_blocks += group.count(replicas);
+      check_size(program.meeting_blocks, "meetings of replicas");
     }
     in.meeting = meeting_of[p.node];
     if (p.action != Action::Depart) {
@@ -126,6 +141,7 @@ SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas) {
   program.segment_begin.push_back(static_cast<std::uint32_t>(planned.size()));
   program.scratch_slots = scratch.count();
   program.carried_slots = carried.count();
+  check_size(std::uint64_t{program.carried_slots} * replicas, "finish times that cross a meeting");
   return program;
 }
 

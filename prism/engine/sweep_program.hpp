@@ -22,7 +22,7 @@ struct SweepProgram {
   std::vector<std::uint32_t> inputs;         ///< slot numbers
   std::vector<std::uint32_t> segment_begin;  ///< segments + 1 offsets into instructions
   std::vector<Meeting> meetings;
-  std::uint32_t meeting_blocks = 0;  ///< blocks of lanes for all meetings
+  std::uint64_t meeting_blocks = 0;  ///< blocks of lanes for all meetings
   std::uint32_t scratch_slots = 0;
   std::uint32_t carried_slots = 0;  ///< per replica
 
@@ -30,6 +30,7 @@ struct SweepProgram {
 };
 
 /// Compiles the graph for `replicas` replicas. Precondition: replica groups divide `replicas`.
+/// Throws InputError if what is alive at once would not fit into memory.
 SweepProgram compile_sweep(const StepGraph& graph, std::uint32_t replicas);
 
 }  // namespace prism

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "prism/io/csv.hpp"
+#include "prism/io/decimal_seconds.hpp"
 #include "prism/trace/error.hpp"
 
 namespace prism {
@@ -16,6 +17,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kRequired = {"dp_rank", "stage",    "rank",     "step",
                                                        "optype",  "start_ts", "duration", "seq_id"};
 constexpr double kMaxSeconds = 1e8;          // three years: anything longer is not a time inside a step
+constexpr double kMaxStart = 4e9;            // seconds since 1970 are fine as an origin
 constexpr std::int64_t kMaxIndex = 1 << 24;  // ranks, stages, sequence numbers
 constexpr std::int64_t kMaxStep = 2'000'000'000;
 
@@ -59,10 +61,12 @@ std::optional<std::int32_t> index_field(std::string_view field, std::int64_t low
   return static_cast<std::int32_t>(*value);
 }
 
-std::optional<Nanos> time_field(std::string_view field) {
+std::optional<Nanos> time_field(std::string_view field, double most_seconds) {
+  constexpr double kExactSeconds = 1e6;  // up to here a product by 1e9 is right to the nanosecond
   const auto value = parse_double(field);
-  if (!value || !std::isfinite(*value) || std::abs(*value) > kMaxSeconds) return std::nullopt;
-  return Nanos(std::llround(*value * kNanosPerSecond));
+  if (!value || !std::isfinite(*value) || std::abs(*value) > most_seconds) return std::nullopt;
+  return Nanos(
+      std::llround(std::abs(*value) <= kExactSeconds ? *value * kNanosPerSecond : *ns_of_seconds(field)));
 }
 
 }  // namespace
@@ -113,8 +117,8 @@ OpTimeline parse_op_timeline(std::string_view text, const std::string& file, Imp
       skip("row left out: a rank, stage, step or sequence number is not a whole number in range");
       continue;
     }
-    const auto start = time_field(field(5));
-    const auto duration = time_field(field(6));
+    const auto start = time_field(field(5), kMaxStart);
+    const auto duration = time_field(field(6), kMaxSeconds);
     if (!start || !duration) {
       skip("row left out: start or duration is not a finite time");
       continue;

@@ -14,7 +14,7 @@
 
 namespace prism {
 
-/// True if the first line is a CSV header with this format's required columns.
+/// True if the first line that is not blank names the columns optype and start_ts.
 bool looks_like_op_timeline(std::string_view text);
 
 /// All usable rows of `text`, in file order. `file` is used in messages. Throws InputError if a required

@@ -206,32 +206,13 @@ StepModel build_step_model(std::shared_ptr<const RecordedJob> job, LaunchDelays 
   model.inferences.insert(model.inferences.end(), split.inferences.begin(), split.inferences.end());
   Assembler(*job, graph, split).fill(model);
   model.source = job->source;
+  model.delays = delays;
   model.mesh = job->mesh;
   model.steps = job->steps;
   model.observed_ns = job->step_times_ns();
   model.report = std::move(report);
   model.recording = std::move(job);
   return model;
-}
-
-StepModel with_steps(const StepModel& model, std::span<const std::size_t> selected) {
-  StepModel result{.source = model.source,
-                   .digest = model.digest,
-                   .mesh = model.mesh,
-                   .replicas = model.replicas,
-                   .template_ranks = model.template_ranks,
-                   .graph = model.graph,
-                   .nodes = model.nodes,
-                   .inferences = model.inferences,
-                   .clock_offsets_ns = model.clock_offsets_ns,
-                   .report = model.report,
-                   .recording = model.recording};
-  for (const std::size_t k : selected) {
-    result.steps.push_back(model.steps[k]);
-    result.observed_ns.push_back(model.observed_ns[k]);
-  }
-  result.pools = with_steps(model.pools, model.step_count(), selected);
-  return result;
 }
 
 }  // namespace prism

@@ -39,7 +39,13 @@ class Estimator {
  public:
   explicit Estimator(const RecordedJob& job) : job_(job), clocks_(job.ranks.size()) {}
 
-  std::vector<double> offsets(const OpGraph& graph) {
+  /// Offsets of the ranks about their median, and the noise they stand out of: the typical scatter of one pair of ends
+  /// (robust standard deviation). Nothing was matched: empty.
+  struct Result {
+    std::vector<double> offsets;
+    double noise_ns = 0;
+  };
+  Result estimate(const OpGraph& graph) {
     for (const OpGroup& group : graph.groups) {
       if (group.spans_replicas) {
         observe_collective(group);
@@ -48,15 +54,19 @@ class Estimator {
       }
     }
     std::vector<Edge> edges;
+    std::vector<double> scatter;
     for (auto& [key, differences] : differences_) {
-      edges.push_back({key.first, key.second, median(std::move(differences))});
+      const double middle = median(differences);
+      edges.push_back({key.first, key.second, middle});
+      for (double& difference : differences) difference = std::abs(difference - middle);
+      scatter.push_back(kSdFromMad * median(std::move(differences)));
     }
     if (edges.empty()) return {};
     std::vector<double> solved = solve(edges);
     solved.resize(job_.ranks.size());
     const double middle = median(solved);
     for (double& offset : solved) offset -= middle;
-    return solved;
+    return {std::move(solved), median(std::move(scatter))};
   }
 
  private:
@@ -160,13 +170,10 @@ void shift_rank(RecordedJob& job, std::size_t rank, double offset_ns) {
 
 std::vector<double> align_clocks(RecordedJob& job, ImportReport& report) {
   ImportReport structure;  // the same doubts are reported when the final graph is built
-  std::vector<double> offsets = Estimator(job).offsets(build_op_graph(job, structure));
-  if (offsets.empty()) return offsets;
-  std::vector<double> sizes;
-  for (const double offset : offsets) sizes.push_back(std::abs(offset));
-  const double limit = std::max(kMinCorrectedNs, kNoiseMultiple * kSdFromMad * median(sizes));
+  auto [offsets, noise_ns] = Estimator(job).estimate(build_op_graph(job, structure));
+  const double limit = std::max(kMinCorrectedNs, kNoiseMultiple * noise_ns);
   for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
-    if (sizes[rank] <= limit) continue;
+    if (std::abs(offsets[rank]) <= limit) continue;
     char text[96];
     std::snprintf(text, sizeof text, "rank %d by %.3f ms", job.ranks[rank], -offsets[rank] / 1e6);
     report.add(Severity::Repaired, "clock shifted: the rank's matched communication ends off the others'",

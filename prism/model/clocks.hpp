@@ -14,7 +14,7 @@
 namespace prism {
 
 /// Estimated offset of each rank's clock in nanoseconds [replica * stages + stage], positive: late. Offsets
-/// beyond the noise (5 robust standard deviations of the ranks' offsets, and 2 ms) are taken out of `job`'s
+/// beyond the noise (5 robust standard deviations of how matched ends scatter, and 2 ms) are taken out of `job`'s
 /// times and reported; smaller ones are left alone. Empty if nothing was matched.
 std::vector<double> align_clocks(RecordedJob& job, ImportReport& report);
 

@@ -143,6 +143,14 @@ Arrays read_arrays(SavedFile& file) {
   return arrays;
 }
 
+LaunchDelays read_delays(const SavedFile& file, std::string_view name) {
+  for (const LaunchDelays delays :
+       {LaunchDelays::Clean, LaunchDelays::None, LaunchDelays::Raw, LaunchDelays::Off}) {
+    if (launch_delays_name(delays) == name) return delays;
+  }
+  file.fail("meta launch_delays is unknown: '" + std::string(name.substr(0, 40)) + "'");
+}
+
 void read_steps(SavedFile& file, const Meta& meta, StepModel& model) {
   Rows rows(file, "step", {"number", "observed_ns"});
   while (rows.next()) {
@@ -153,7 +161,7 @@ void read_steps(SavedFile& file, const Meta& meta, StepModel& model) {
 }
 
 /// A class that does not fit the steps or the values would be read outside its pool.
-void check_class(const Rows& rows, const DurationClass& c, const StepModel& model) {
+void check_class(const Rows& rows, const DurationClass& c, const StepModel& model, std::size_t next_offset) {
   const std::uint64_t copies = c.per_replica ? model.replicas : 1;
   const std::uint64_t values = model.pools.values_ns.size();
   if (c.size % c.members != 0) rows.fail("is wrong: size is not a multiple of members");
@@ -163,15 +171,17 @@ void check_class(const Rows& rows, const DurationClass& c, const StepModel& mode
   if (!model.steps.empty() && copies != model.replicas && c.category == Category::Compute) {
     rows.fail("is wrong: the pools of profiled compute ops are per replica");
   }
-  if (c.offset > values || copies * c.size > values - c.offset || copies * c.size > kMaxCount) {
+  if (copies * c.size > kMaxCount || c.offset > values || copies * c.size > values - c.offset) {
     rows.fail("is wrong: the pool ends outside of pool_values_ns");
   }
+  if (c.offset != next_offset) rows.fail("is wrong: pools lie one after the other");
 }
 
 void read_classes(SavedFile& file, const Meta& meta, StepModel& model) {
   meta.expect_count("pool_values", model.pools.values_ns.size());
   Rows rows(file, "duration_class",
             {"id", "key", "category", "rank", "members", "size", "per_replica", "exchangeable", "offset"});
+  std::size_t next_offset = 0;
   while (rows.next()) {
     rows.row_number();
     // Braces, unlike parentheses, read the columns in order.
@@ -184,10 +194,12 @@ void read_classes(SavedFile& file, const Meta& meta, StepModel& model) {
         .per_replica = rows.flag(),
         .exchangeable = rows.flag(),
         .offset = rows.integer<std::size_t>()};
-    check_class(rows, c, model);
+    check_class(rows, c, model, next_offset);
+    next_offset += std::size_t{c.size} * (c.per_replica ? model.replicas : 1);
     model.pools.classes.push_back(std::move(c));
   }
   meta.expect_count("duration_classes", rows.count());
+  if (next_offset != model.pools.values_ns.size()) file.fail("pool_values_ns holds more than its pools");
 }
 
 Node read_node(Rows& rows, const StepModel& model) {
@@ -277,6 +289,7 @@ std::vector<std::string> split_places(std::string_view text) {
 void read_report(SavedFile& file, const Meta& meta, ImportReport& report) {
   Rows rows(file, "report", {"severity", "reason", "count", "places"});
   while (rows.next()) {
+    if (rows.count() > kMaxReportEntries) file.fail("table report has more reasons than prism knows");
     ImportEntry entry{.severity = rows.named(3, severity_name), .reason = rows.text()};
     entry.count = rows.integer<std::size_t>(1, kMaxRecords);
     entry.places = split_places(rows.text());
@@ -378,6 +391,7 @@ StepModel load_model(const std::filesystem::path& path) {
   StepModel model;
   model.source = meta.text("source");
   model.digest = meta.text("digest");
+  model.delays = read_delays(file, meta.text("launch_delays"));
   model.mesh = meta.mesh("");
   model.replicas = static_cast<std::uint32_t>(meta.integer("replicas", 1, kMaxIndex));
   model.template_ranks = static_cast<std::uint32_t>(meta.integer("template_ranks", 1, kMaxIndex));

@@ -60,6 +60,7 @@ class Builder {
     for (const Direction& direction : kDirections) pair_transfers(direction);
     group_collectives();
     group_rest();
+    report_uncoupled();
     return std::move(graph_);
   }
 
@@ -127,9 +128,10 @@ class Builder {
 
   /// The chunk a compute op's data comes from or goes to, exists: then the transfer has a partner.
   bool has_neighbour(OpId compute, const Direction& direction, bool receiving) const {
-    const int chunk = std::max(0, info(compute).chunk) * job_.stages() + info(compute).stage;
-    const int neighbour = chunk + (receiving ? -direction.towards : direction.towards);
-    return neighbour >= 0 && neighbour < (std::max(0, max_chunk_) + 1) * job_.stages();
+    const std::int64_t stages = job_.stages();
+    const std::int64_t chunk = std::max(0, info(compute).chunk) * stages + info(compute).stage;
+    const std::int64_t neighbour = chunk + (receiving ? -direction.towards : direction.towards);
+    return neighbour >= 0 && neighbour < (std::max(0, max_chunk_) + 1) * stages;
   }
 
   void attach_transfers(int stage_index, const Direction& direction) {
@@ -270,6 +272,24 @@ class Builder {
       }
     }
     for (auto& [key, members] : whole_pipeline) add_group(std::move(members), spans_replicas(key.first));
+  }
+
+  /// What would join the ranks at the end of a step may not be recorded; then nothing is modelled in its
+  /// place.
+  void report_uncoupled() {
+    const auto is_recorded = [&](OpType type) {
+      return std::ranges::any_of(job_.ops, [&](const TemplateOp& op) { return op.type == type; });
+    };
+    const bool couples =
+        std::ranges::any_of(graph_.groups, [](const OpGroup& group) { return group.spans_replicas; });
+    if (job_.replicas() > 1 && !couples) {
+      report_.add(Severity::Info, "nothing that joins replicas is recorded; they run independently",
+                  job_.source);
+    } else if (job_.ranks.size() > 1 && !is_recorded(OpType::OptimizerClipMainGrad)) {
+      report_.add(Severity::Info,
+                  "no gradient clipping is recorded; nothing joins all ranks at the end of a step",
+                  job_.source);
+    }
   }
 
   void group_rest() {

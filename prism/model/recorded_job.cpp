@@ -2,6 +2,8 @@
 #include "prism/model/recorded_job.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -46,13 +48,12 @@ std::uint64_t op_hash(std::uint64_t hash, const OpRecord& r) {
   return mix_id(hash, static_cast<std::uint64_t>(r.seq));
 }
 
-/// Hashes what a cell runs: which ops (with chunk and microbatch of compute), and in which order each stage's
-/// compute chain and data-parallel stream run them.
+/// Hashes what a cell runs: which ops (with their chunks), and in which order each stage's compute chain and data-parallel
+/// stream run them. Microbatch numbers are optional and judged apart.
 void hash_structure(Cell& cell) {
   std::uint64_t hash = 1;
   for (const OpRecord& r : cell.records) {
     hash = mix_id(op_hash(hash, r), static_cast<std::uint64_t>(r.chunk));
-    hash = mix_id(hash, static_cast<std::uint64_t>(r.microbatch));
   }
   cell.ops = hash;
   std::vector<const OpRecord*> chain;
@@ -178,6 +179,33 @@ void check_stages(const Cell& common, const std::string& source) {
   }
 }
 
+void check_has_compute(const Cell& common, const std::string& source) {
+  if (std::ranges::any_of(common.records, [](const OpRecord& r) { return is_compute(r.type); })) return;
+  throw InputError({source, {}, {}}, "no compute op is recorded",
+                   "the trace needs forward-compute and backward-compute rows");
+}
+
+/// A whole number that may be beyond 64 bits.
+std::string count_text(double count) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.0f", count);
+  return text;
+}
+
+/// Tensor- and context-parallel sizes: only the metadata knows them. Left out if they make more ranks than there can be.
+void set_unrecorded_axes(Mesh& mesh, const JobMeta& meta, ImportReport& report) {
+  constexpr double kMostRanks = 1 << 24;
+  const int tp = meta.tp_size.value_or(1);
+  const int cp = meta.dsp_size.value_or(1);
+  if (1.0 * tp * cp * mesh.size(Axis::Dp) * mesh.size(Axis::Pp) > kMostRanks) {
+    report.add(Severity::DataLoss, "metadata sizes left out: they make more ranks than there can be",
+               meta.source);
+    return;
+  }
+  mesh.size(Axis::Tp) = tp;
+  mesh.size(Axis::Cp) = cp;
+}
+
 void check_meta(const JobMeta& meta, int replicas, int stages, int chunks, ImportReport& report) {
   const auto doubt = [&](std::string_view reason, const std::string& text) {
     report.add(Severity::Info, reason, meta.source + ": " + text);
@@ -193,13 +221,50 @@ void check_meta(const JobMeta& meta, int replicas, int stages, int chunks, Impor
   differs("pp_size", meta.pp_size, stages);
   differs("vpp_size", meta.vpp_size, chunks);
   if (meta.world_size) {
-    const std::int64_t product = std::int64_t{1} * meta.dp_size.value_or(replicas) *
-                                 meta.pp_size.value_or(stages) * meta.tp_size.value_or(1) *
-                                 meta.dsp_size.value_or(1);
+    const double product = 1.0 * meta.dp_size.value_or(replicas) * meta.pp_size.value_or(stages) *
+                           meta.tp_size.value_or(1) * meta.dsp_size.value_or(1);
     if (product != *meta.world_size) {
       doubt("metadata contradicts itself", "world_size is " + std::to_string(*meta.world_size) +
-                                               ", the product of the sizes is " + std::to_string(product));
+                                               ", the product of the sizes is " + count_text(product));
     }
+  }
+}
+
+/// First start of each step's cells ([step * replicas + replica]); times are counted from it, whatever the file's origin.
+std::vector<Nanos> first_starts(const std::vector<const Cell*>& kept, std::size_t replicas) {
+  std::vector<Nanos> first(kept.size() / replicas, Nanos::max());
+  for (std::size_t cell = 0; cell < kept.size(); ++cell) {
+    for (const OpRecord& r : kept[cell]->records)
+      first[cell / replicas] = std::min(first[cell / replicas], r.start);
+  }
+  return first;
+}
+
+/// Keeps microbatch numbers only if a sample may reorder by them: each compute op has the same one in all cells, and each stage's
+/// forward, backward and chunk hold the same M numbers, 0..M-1 after taking off the smallest.
+void judge_microbatches(RecordedJob& job, const std::vector<const Cell*>& kept, ImportReport& report) {
+  std::map<std::tuple<OpType, int, int>, std::set<int>> of_class;
+  std::map<std::tuple<OpType, int, int>, std::size_t> ops_of_class;
+  int smallest = std::numeric_limits<int>::max();
+  bool known = true;
+  for (std::size_t i = 0; i < job.ops.size(); ++i) {
+    const TemplateOp& op = job.ops[OpId(i)];
+    if (!is_compute(op.type)) continue;
+    for (const Cell* cell : kept) known = known && cell->records[i].microbatch == op.microbatch;
+    of_class[{op.type, op.stage, op.chunk}].insert(op.microbatch);
+    ++ops_of_class[{op.type, op.stage, op.chunk}];
+    smallest = std::min(smallest, op.microbatch);
+  }
+  const std::set<int>& first = of_class.begin()->second;
+  known = known && smallest >= 0 && *first.rbegin() - smallest + 1 == static_cast<int>(first.size());
+  for (const auto& [key, numbers] : of_class)
+    known = known && numbers == first && ops_of_class[key] == first.size();
+  if (!known) {
+    report.add(Severity::Info, "microbatches are not numbered alike everywhere; samples keep their order",
+               job.source);
+  }
+  for (TemplateOp& op : job.ops) {
+    if (is_compute(op.type)) op.microbatch = known ? op.microbatch - smallest : -1;
   }
 }
 
@@ -286,6 +351,7 @@ RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
   }
 
   check_stages(*common, timeline.source);
+  check_has_compute(*common, timeline.source);
   const std::vector<int> replicas = usable_replicas(cells, *common, report);
   const auto keeps = [&](int replica) { return std::ranges::binary_search(replicas, replica); };
   RecordedJob job;
@@ -319,8 +385,7 @@ RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
   job.trial_name = timeline.meta.trial_name.value_or("");
   job.mesh.size(Axis::Dp) = static_cast<int>(replicas.size());
   job.mesh.size(Axis::Pp) = common->records.back().stage + 1;
-  job.mesh.size(Axis::Tp) = timeline.meta.tp_size.value_or(1);
-  job.mesh.size(Axis::Cp) = timeline.meta.dsp_size.value_or(1);
+  set_unrecorded_axes(job.mesh, timeline.meta, report);
   int chunks = 1;
   for (const OpRecord& r : common->records) chunks = std::max(chunks, r.chunk + 1);
   check_meta(timeline.meta, static_cast<int>(replicas.size()), job.stages(), chunks, report);
@@ -330,13 +395,16 @@ RecordedJob align(const OpTimeline& timeline, ImportReport& report) {
     job.ops.push_back(
         {.type = r.type, .stage = r.stage, .seq = r.seq, .chunk = r.chunk, .microbatch = r.microbatch});
   }
+  judge_microbatches(job, kept, report);
   job.start_ns.resize(job.ops.size() * kept.size());
   job.end_ns.resize(job.start_ns.size());
+  const std::vector<Nanos> origins = first_starts(kept, job.replicas());
   for (std::size_t cell = 0; cell < kept.size(); ++cell) {
     for (std::size_t op = 0; op < job.ops.size(); ++op) {
       const OpRecord& r = kept[cell]->records[op];
-      job.start_ns[op * kept.size() + cell] = static_cast<double>(r.start.count());
-      job.end_ns[op * kept.size() + cell] = static_cast<double>((r.start + r.duration).count());
+      const Nanos start = r.start - origins[cell / job.replicas()];
+      job.start_ns[op * kept.size() + cell] = static_cast<double>(start.count());
+      job.end_ns[op * kept.size() + cell] = static_cast<double>((start + r.duration).count());
     }
   }
   return job;

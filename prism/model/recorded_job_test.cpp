@@ -88,10 +88,11 @@ TEST(Align, KeepsEveryTimeInItsPlace) {
   EXPECT_EQ(op_text(job.ops[OpId(2)]), "optimizer 0 of stage 0");
   EXPECT_EQ(op_text(job.ops[OpId(5)]), "optimizer 0 of stage 1");
   // Optimizer of stage 1 (slot 5) in the third step (30) of replica 1.
-  EXPECT_EQ(job.start(OpId(5), 2, 1), 50e6 + 3000 + 1);
-  EXPECT_EQ(job.end(OpId(5), 2, 1), 60e6 + 3000 + 1 + 30);
+  // Times count from the step's first start, which the file has at 3,000 ns.
+  EXPECT_EQ(job.start(OpId(5), 2, 1), 50e6 + 1);
+  EXPECT_EQ(job.end(OpId(5), 2, 1), 60e6 + 1 + 30);
   // Over all ranks: from slot 0 of replica 0 to the end of slot 5 of replica 1.
-  EXPECT_EQ(job.first_starts_ns(), (std::vector{700.0, 900.0, 3000.0}));
+  EXPECT_EQ(job.first_starts_ns(), (std::vector{0.0, 0.0, 0.0}));
   EXPECT_EQ(job.step_times_ns(), (std::vector{60e6 + 8, 60e6 + 10, 60e6 + 31}));
 }
 
@@ -181,15 +182,34 @@ TEST(Align, TheCommonStructureWinsOverTheFirst) {
   EXPECT_EQ(entries(report), Lines{"step left out: it has more ops than the others x1 [step 1, replica 0]"});
 }
 
-TEST(Align, MicrobatchesOfAnotherNumberAreAnotherStructure) {
+// Numbers are optional and must not cost data: if they differ, they are not used.
+TEST(Align, MicrobatchesOfAnotherNumberAreNotUsed) {
   OpTimeline t = timeline({1, 2, 3}, {0});
   for (OpRecord& r : t.records) {
     if (r.step == 2 && r.type == ForwardCompute) r.microbatch = 1;
   }
   const auto [job, report] = aligned(t);
-  EXPECT_EQ(job.steps, (std::vector{1, 3}));
+  EXPECT_EQ(job.steps, (std::vector{1, 2, 3}));
+  for (const TemplateOp& op : job.ops) EXPECT_EQ(op.microbatch, -1) << op_text(op);
   EXPECT_EQ(entries(report),
-            Lines{"step left out: its ops are not those of the other steps x1 [step 2, replica 0]"});
+            Lines{"microbatches are not numbered alike everywhere; samples keep their order x1 [trace.csv]"});
+}
+
+// Numbers may start anywhere.
+TEST(Align, MicrobatchesAreCountedFromZero) {
+  OpTimeline t = timeline({1, 2, 3}, {0, 1});
+  for (OpRecord& r : t.records) r.microbatch += 5;
+  const auto [job, report] = aligned(t);
+  EXPECT_EQ(entries(report), Lines{});
+  EXPECT_EQ(job.ops[OpId(0)].microbatch, 0);
+}
+
+// Epoch times: the origin is the step's first start.
+TEST(Align, AnyOriginOfTimeWillDo) {
+  OpTimeline t = timeline({1, 2}, {0});
+  const auto near_zero = aligned(t).job;
+  for (OpRecord& r : t.records) r.start += std::chrono::seconds(1'700'000'000);
+  EXPECT_EQ(aligned(t).job.start_ns, near_zero.start_ns);
 }
 
 TEST(Align, ExactDoublesAreRemovedAndNamedByLine) {

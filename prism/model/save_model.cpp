@@ -126,6 +126,7 @@ class Writer {
     };
     rows.add("source", model.source);
     rows.add("digest", model.digest);
+    rows.add("launch_delays", launch_delays_name(model.delays));
     number("replicas", model.replicas);
     number("template_ranks", model.template_ranks);
     mesh("", model.mesh);

@@ -1,27 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step model in one file (job.prism): parse gigabytes once, then ask as often as you like; it may leave the
-// site.
+// A step model in one file (job.prism): parse gigabytes once, then ask as often as you like; it may leave the site.
 //
-// The file is a SQLite database (application id "PRSM", user version 1) that the sqlite3 shell can read.
-// Tables, rows in the order of the model:
-//
-//   meta(key, value)            source, digest, replicas, template_ranks, mesh_tp, ..., mesh_order, the
-//   number of rows of
-//                               each table, recording ("yes" or "no"), recording_source,
-//                               recording_trial_name, ...
-//   node(id, kind, name, rank, stage, microbatch, stable_id, draw_id, draw_group_size, draw_group_stride,
-//   class, member,
-//        replica_group_size, replica_group_stride)      64-bit ids as SQLite's signed integers
-//   edge(before, after)         by after, then before; before < after
-//   duration_class(id, key, category, rank, members, size, per_replica, exchangeable, offset)
-//   step(number, observed_ns)   profiled steps; empty if the pools are not from any
-//   inference(kind, what)
-//   report(severity, reason, count, places)   one place per line; "\" and line breaks in a place are "\\" and
-//   "\n" array(name, part, data)     pool_values_ns, clock_offsets_ns, recorded_start_ns, recorded_end_ns:
-//   little-endian doubles,
-//                               in parts of a million
-//   recorded_op(id, type, stage, seq, chunk, microbatch), recorded_step(number), recorded_rank(replica,
-//   stage, rank)
+// The file is a SQLite database (application id "PRSM", user version 1) that any SQLite shell can read. Its tables are
+// described in docs/formats.md and defined in saved_model_schema.hpp.
 #pragma once
 
 #include <filesystem>

@@ -46,8 +46,9 @@ inline constexpr std::size_t kValueBytes = 8;
 inline constexpr std::int64_t kMaxIndex = 1
                                           << 24;  // ranks, replicas, stages, sizes: as the readers of traces
 inline constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::size_t kMaxReportEntries = 1000;
 inline constexpr std::size_t kMaxRecords = std::size_t{1} << 48;  // that an entry of the report stands for
-inline constexpr double kMaxNs = 1e18;  // 30 years
+inline constexpr double kMaxNs = 1e18;                            // 30 years
 
 inline constexpr std::size_t kNodeKindCount = 3;
 

@@ -285,7 +285,7 @@ void expect_refused(const StepModel& model, std::span<const Damage> damages) {
 TEST(SavedModel, DamageIsFound) {
   expect_refused(
       hand_made(),
-      std::array<Damage, 65>{{
+      std::array<Damage, 67>{{
           {"PRAGMA saved.user_version=2", "was made by a newer prism (format 2, this one reads 1)"},
           {"PRAGMA saved.user_version=0", "format 0 does not exist"},
           {"PRAGMA saved.application_id=7", "not a saved model"},
@@ -299,7 +299,10 @@ TEST(SavedModel, DamageIsFound) {
           {"UPDATE saved.meta SET value='0' WHERE key='replicas'", "replicas is '0', expected 1 to"},
           {"UPDATE saved.meta SET value='4000000000' WHERE key='replicas'", "replicas is '4000000000'"},
           {"UPDATE saved.meta SET value='8x' WHERE key='replicas'", "replicas is '8x'"},
-          {"UPDATE saved.meta SET value='4' WHERE key='replicas'", "does not divide the 4 replicas"},
+          {"UPDATE saved.duration_class SET offset=0 WHERE id=(SELECT max(id) FROM saved.duration_class)",
+           "pools lie one after the other"},
+          {"UPDATE saved.meta SET value='soft' WHERE key='launch_delays'", "launch_delays is unknown"},
+          {"UPDATE saved.meta SET value='4' WHERE key='replicas'", "pools lie one after the other"},
           {"UPDATE saved.meta SET value='2' WHERE key='template_ranks'", "rank is 2, expected 0 to 1"},
           {"UPDATE saved.meta SET value='4' WHERE key='template_ranks'",
            "clock_offsets_ns does not hold one value"},

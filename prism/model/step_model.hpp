@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "prism/model/duration_pools.hpp"
@@ -53,6 +54,9 @@ enum class LaunchDelays {
   Off,   ///< recorded dependencies, no delays: the graph of Lin et al.
 };
 
+/// "clean", "none", "raw" or "off".
+std::string_view launch_delays_name(LaunchDelays delays);
+
 /// Something the builder inferred from times rather than read from the trace.
 struct Inference {
   std::string kind;  ///< "posting edge", "barrier over replicas" or "wait for all stages"
@@ -71,6 +75,7 @@ struct StepModel {
   DurationPools pools;
   std::vector<int> steps;           ///< profiled step numbers; empty if the pools are not from profiled steps
   std::vector<double> observed_ns;  ///< observed step time of each, same size
+  LaunchDelays delays = LaunchDelays::Clean;  ///< how it was built from its recording
   std::vector<Inference> inferences;
   std::vector<double> clock_offsets_ns;  ///< per rank [replica * stages + stage]; empty if not estimated
   ImportReport report;                   ///< what was dropped or changed on the way here

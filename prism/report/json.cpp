@@ -141,6 +141,7 @@ std::string inspect_json(const StepModel& model, const InspectResult& result, co
 
 std::string replay_json(const StepModel& model, const ReplayResult& result, const RunInfo& info) {
   Json json = document("replay", model, info);
+  json["launch_delays"] = launch_delays_name(model.delays);
   json["mean_observed_s"] = seconds(result.mean_observed_ns);
   json["mean_replayed_s"] = seconds(result.mean_replayed_ns);
   json["discrepancy"] = number(result.discrepancy());
@@ -154,13 +155,14 @@ std::string replay_json(const StepModel& model, const ReplayResult& result, cons
                      {"error", number(step.error())}});
   }
   json["steps"] = std::move(steps);
-  return text_of(std::move(json), model, {});
+  return text_of(std::move(json), model, result.warnings);
 }
 
 std::string validate_json(const StepModel& model, const ValidateResult& result, const RunInfo& info) {
   Json json = document("validate", model, info);
+  json["target"] = result.target;
   json["chosen"] = sampling_name(result.chosen);
-  json["steps"] = model.steps.size();
+  json["steps"] = model.steps;
   Json scores = Json::array();
   for (const ModelScore& score : result.models) scores.push_back(score_json(score));
   json["models"] = std::move(scores);
@@ -202,11 +204,12 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
   if (result.guarantee.bound_ns) {
     json["guarantee"] = {{"p", result.guarantee.p},
                          {"confidence", result.guarantee.confidence},
-                         {"bound_s", seconds(result.guarantee.bound_ns)}};
+                         {"bound_s", seconds(result.guarantee.bound_ns)},
+                         {"basis", result.guarantee.reason}};
   } else {
     json["guarantee"] = nullptr;
+    json["reason"] = result.guarantee.reason;
   }
-  json["reason"] = result.guarantee.reason;
   json["samples"] = result.samples_ns.size();
   json["model"] = sampling_name(result.sampling);
   json["graph"] = graph_json(model);
@@ -228,8 +231,8 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
   return text_of(std::move(json), model, result.warnings);
 }
 
-std::string model_json(const StepModel& model, const RunInfo& info) {
-  Json json = document("model", model, info);
+std::string model_json(const StepModel& model, std::string_view command, const RunInfo& info) {
+  Json json = document(command, model, info);
   json["mesh"] = mesh_json(model.mesh);
   json["graph"] = graph_json(model);
   json["classes"] = model.pools.classes.size();

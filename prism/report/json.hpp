@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "prism/analysis/forecast.hpp"
 #include "prism/analysis/inspect.hpp"
@@ -18,7 +19,7 @@ std::string inspect_json(const StepModel& model, const InspectResult& result, co
 std::string replay_json(const StepModel& model, const ReplayResult& result, const RunInfo& info);
 std::string validate_json(const StepModel& model, const ValidateResult& result, const RunInfo& info);
 std::string forecast_json(const StepModel& model, const ForecastResult& result, const RunInfo& info);
-/// What a saved model holds, for `prism model save` and `show`.
-std::string model_json(const StepModel& model, const RunInfo& info);
+/// What a saved model holds, for `command` "model.save" or "model.show".
+std::string model_json(const StepModel& model, std::string_view command, const RunInfo& info);
 
 }  // namespace prism

@@ -204,17 +204,13 @@ std::string replay_text(const StepModel& model, const ReplayResult& result) {
   text += fmt::format("{:>8} {:>14} {:>14} {:>10}\n", "mean", column(result.mean_observed_ns),
                       column(result.mean_replayed_ns),
                       percent(result.mean_replayed_ns / result.mean_observed_ns - 1, 3));
-  if (result.discrepancy() > 0.05) {
-    text +=
-        "\nThe replay is off by more than 5 %: the graph misses something; do not trust forecasts of this "
-        "input.\n";
-  }
-  return text + notes(model, {});
+  return text + notes(model, result.warnings);
 }
 
 std::string validate_text(const StepModel& model, const ValidateResult& result) {
   std::string text = job_line(model);
-  text += "Each model predicts profiled steps that its pools have not seen.\n\n";
+  text += fmt::format("Each model predicts the {} times of profiled steps that its pools have not seen.\n\n",
+                      result.target);
   text += fmt::format("{:<14} {:<12} {:>10} {:>10}  {:<20} {:>6} {:>7} {:>10}\n", "model", "folds",
                       "p50 error", "p95 error", "by chance (5..95 %)", "KS", "limit", "CRPS ratio");
   std::string last;
@@ -227,12 +223,18 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
     }
   }
   text += fmt::format(
-      "\nchosen: {} (lowest CRPS; within 2 % hierarchical is preferred). CRPS ratio 1: as good as "
-      "resampling\n"
-      "the observed step times, which knows no graph and answers no what-if.\n",
+      "\nchosen: {} (lowest CRPS; within 2 % hierarchical is preferred). forecast uses hierarchical unless "
+      "told\n"
+      "--sampling. CRPS ratio 1: as good as resampling the observed step times, which knows no graph and "
+      "answers\n"
+      "no what-if.\n\n",
       sampling_name(result.chosen));
-  text += fmt::format("\nshare of the step effect that is common to all replicas: a = {:.2f}\n",
-                      result.effects.share);
+  if (model.replicas > 1) {
+    text += fmt::format("share of the step effect that is common to all replicas: a = {:.2f}\n",
+                        result.effects.share);
+  } else {
+    text += "one replica: a step and its only replica cannot be told apart (a = 1)\n";
+  }
   for (const std::string& finding : result.findings) text += "- " + finding + "\n";
   text += inferences(model);
   return text + notes(model, result.warnings);

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 namespace prism {
@@ -57,7 +56,6 @@ class IdVector {
   [[nodiscard]] auto end() const { return items_.end(); }
   [[nodiscard]] auto begin() { return items_.begin(); }
   [[nodiscard]] auto end() { return items_.end(); }
-  [[nodiscard]] std::span<const T> raw() const { return items_; }
   friend bool operator==(const IdVector&, const IdVector&) = default;
 
  private:

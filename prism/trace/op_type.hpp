@@ -55,9 +55,6 @@ constexpr bool is_send(OpType type) {
 constexpr bool is_recv(OpType type) {
   return type == OpType::ForwardRecv || type == OpType::BackwardRecv;
 }
-constexpr bool is_forward(OpType type) {
-  return type == OpType::ForwardCompute || type == OpType::ForwardSend || type == OpType::ForwardRecv;
-}
 
 /// Data-parallel collectives that share one stream of a stage.
 constexpr bool is_dp_stream(OpType type) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "prism/model/effect_findings.hpp"
+#include "prism/analysis/effect_findings.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace prism {
@@ -65,7 +66,11 @@ std::vector<std::string> describe_effects(const StepModel& model, const StepEffe
         "forward and backward of a microbatch are slow together on all stages (" + percent(residual) +
         " spread between microbatches): uneven content, such as sequence lengths, drives the step");
   }
-  if (findings.empty()) findings.emplace_back("no effect stands out: compute varies independently by op");
+  if (findings.empty() && model.replicas > 1 && std::isfinite(coupling)) {
+    findings.emplace_back("no effect stands out: compute varies independently by op");
+  } else if (findings.empty()) {
+    findings.emplace_back("effects cannot be told apart: that takes several replicas and known microbatches");
+  }
   return findings;
 }
 

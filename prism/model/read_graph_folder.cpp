@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "prism/model/graph_folder.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -13,9 +10,11 @@
 #include <unordered_set>
 #include <utility>
 
-#include "prism/io/atomic_file.hpp"
 #include "prism/io/bytes.hpp"
 #include "prism/io/csv.hpp"
+#include "prism/io/decimal_seconds.hpp"
+#include "prism/model/graph_folder.hpp"
+#include "prism/model/graph_folder_categories.hpp"
 #include "prism/stats/random.hpp"
 #include "prism/trace/error.hpp"
 
@@ -28,54 +27,11 @@ namespace fs = std::filesystem;
 constexpr double kMaxNs = 1e17;  // 1e8 s, three years: anything longer is not a time inside a step
 constexpr std::int64_t kMaxIndex = 1 << 24;  // ranks, stages, replicas
 
-constexpr std::array<std::string_view, kCategoryCount> kCategories = {
-    "compute", "collective", "point-to-point", "local", "launch-delay"};
-
 constexpr const char* kFiles = "a graph folder holds nodes.csv, edges.csv and pools.csv (docs/formats.md)";
 
 std::string in_quotes(std::string_view text) {
   return "'" + std::string(text.substr(0, 60)) + "'";
 }
-
-// ---- Seconds as text, without rounding
-
-/// The nanoseconds of a decimal number of seconds: the point is moved in the text, so the result is rounded
-/// once.
-std::optional<double> ns_of_seconds(std::string_view text) {
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  const std::size_t e = text.find_first_of("eE");
-  std::int64_t exponent = 0;
-  if (e != std::string_view::npos) {
-    const auto written = parse_int(text.substr(e + 1));
-    if (!written || std::abs(*written) > 1000) return std::nullopt;
-    exponent = *written;
-  }
-  return parse_double(std::string(text.substr(0, e)) + "e" + std::to_string(exponent + 9));
-}
-
-/// What ns_of_seconds reads back as the same number. Precondition: ns is finite and not negative.
-std::string seconds_text(double ns) {
-  if (ns == 0) return "0";
-  std::array<char, 32> buffer;
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), ns, std::chars_format::scientific).ptr;
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));  // "1.25e+08"
-  const std::size_t e = text.find('e');
-  std::string digits(text.substr(0, e));
-  std::erase(digits, '.');
-  // The value is digits[0].digits[1]... times ten to this.
-  const auto exponent = static_cast<int>(*parse_int(text.substr(e + 1))) - 9;
-  constexpr int kMostZeros = 9;
-  if (exponent < -kMostZeros || exponent > kMostZeros) {
-    return std::string(text.substr(0, e)) + "e" + std::to_string(exponent);
-  }
-  if (exponent < 0) return "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  const auto whole = static_cast<std::size_t>(exponent) + 1;
-  if (digits.size() <= whole) return digits + std::string(whole - digits.size(), '0');
-  return digits.substr(0, whole) + "." + digits.substr(whole);
-}
-
-// ---- Reading
 
 /// One file of the folder: its bytes, and the current row by column name.
 class Sheet {
@@ -315,12 +271,12 @@ class FolderReader {
   static Category read_category(const Sheet& sheet, const NodeColumns& columns) {
     const std::string_view name = sheet.field(columns.category);
     if (name.empty()) return Category::Compute;
-    const auto found = std::ranges::find(kCategories, name);
-    if (found == kCategories.end()) {
+    const auto found = std::ranges::find(kFolderCategories, name);
+    if (found == kFolderCategories.end()) {
       sheet.fail("unknown category " + in_quotes(name),
                  "use compute, collective, point-to-point, local or launch-delay, or leave it empty");
     }
-    return static_cast<Category>(found - kCategories.begin());
+    return static_cast<Category>(found - kFolderCategories.begin());
   }
 
   /// Classes are numbered by first use here, and put into the order of pools.csv by add_classes().
@@ -340,9 +296,10 @@ class FolderReader {
     if (classes_[node.duration_class].category != category) {
       sheet.fail(
           "pool " + in_quotes(name) + " is of category " +
-              std::string(kCategories[static_cast<std::size_t>(classes_[node.duration_class].category)]) +
+              std::string(
+                  kFolderCategories[static_cast<std::size_t>(classes_[node.duration_class].category)]) +
               " on line " + std::to_string(pool.used_on_line) + ", but " +
-              std::string(kCategories[static_cast<std::size_t>(category)]) + " here",
+              std::string(kFolderCategories[static_cast<std::size_t>(category)]) + " here",
           "give both nodes one category, or pools of their own");
     }
   }
@@ -428,100 +385,10 @@ class FolderReader {
   StepGraphBuilder builder_;
 };
 
-// ---- Writing
-
-/// Names that differ from each other and are not empty, as close to the given ones as can be.
-class UniqueNames {
- public:
-  explicit UniqueNames(std::string fallback) : fallback_(std::move(fallback)) {}
-
-  std::string operator()(const std::string& wanted) {
-    const std::string& base = wanted.empty() ? fallback_ : wanted;
-    std::string name = base;
-    std::size_t& copies = copies_[base];
-    while (!taken_.insert(name).second) name = base + " (" + std::to_string(++copies + 1) + ")";
-    return name;
-  }
-
- private:
-  std::string fallback_;
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, std::size_t> copies_;
-};
-
-std::string row(std::initializer_list<std::string> fields) {
-  return csv_row({fields.begin(), fields.size()});
-}
-
-std::string mesh_csv(const StepModel& model) {
-  std::string text = "axis,size\n";
-  for (const Axis axis : Mesh{}.order) {
-    const bool dp = axis == Axis::Dp;
-    text += row({std::string(axis_name(axis)),
-                 std::to_string(dp ? model.replicas : static_cast<std::uint32_t>(model.mesh.size(axis)))});
-  }
-  return text;
-}
-
-std::string pools_csv(const StepModel& model, const std::vector<std::string>& pool_names) {
-  std::string text = "pool,duration_s\n";
-  for (std::size_t c = 0; c < pool_names.size(); ++c) {
-    const std::string start = csv_field(pool_names[c]) + ",";
-    for (const double value : model.pools.all(ClassId(c), model.replicas)) {
-      text += start + seconds_text(std::max(0.0, value)) + '\n';
-    }
-  }
-  return text;
-}
-
-std::string nodes_csv(const StepModel& model, const std::vector<std::string>& names,
-                      const std::vector<std::string>& pool_names) {
-  std::string text = "node,pool,rank,stage,microbatch,category,group_size,group_stride\n";
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Node& node = model.nodes[NodeId(i)];
-    const ReplicaGroup group = model.graph.replica_group(NodeId(i));
-    std::string pool;
-    std::string_view category;
-    if (node.kind != NodeKind::Join) {
-      pool = pool_names[node.duration_class.value];
-      const Category of_class = model.pools.classes[node.duration_class].category;
-      category = kCategories[static_cast<std::size_t>(node.kind == NodeKind::Delay ? Category::LaunchDelay
-                                                                                   : of_class)];
-    }
-    text += row({names[i], pool, std::to_string(node.rank), std::to_string(node.stage),
-                 std::to_string(node.microbatch), std::string(category), std::to_string(group.size),
-                 std::to_string(group.stride)});
-  }
-  return text;
-}
-
-std::string edges_csv(const StepModel& model, const std::vector<std::string>& names) {
-  std::string text = "before,after\n";
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    for (const NodeId before : model.graph.predecessors(NodeId(i)))
-      text += row({names[before.value], names[i]});
-  }
-  return text;
-}
-
 }  // namespace
 
 StepModel read_graph_folder(const fs::path& folder, std::optional<std::uint32_t> replicas) {
   return FolderReader(folder, replicas).take();
-}
-
-void write_graph_folder(const StepModel& model, const fs::path& folder) {
-  UniqueNames unique_node("node");
-  std::vector<std::string> names;
-  for (const Node& node : model.nodes) names.push_back(unique_node(node.name));
-  UniqueNames unique_pool("pool");
-  std::vector<std::string> pool_names;
-  for (const DurationClass& c : model.pools.classes) pool_names.push_back(unique_pool(c.key));
-  fs::create_directories(folder);
-  write_atomically(folder / "mesh.csv", mesh_csv(model));
-  write_atomically(folder / "pools.csv", pools_csv(model, pool_names));
-  write_atomically(folder / "nodes.csv", nodes_csv(model, names, pool_names));
-  write_atomically(folder / "edges.csv", edges_csv(model, names));
 }
 
 }  // namespace prism
