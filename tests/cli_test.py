@@ -709,6 +709,22 @@ class StandardInput(CliTest):
         self.assertEqual((run.returncode, run.stderr), (DONE, b""))
         self.assertEqual(without_inputs(run.stdout.decode()), without_inputs(document("forecast", EXAMPLE)))
 
+    def test_a_pipe_by_name(self):
+        """A pipe's first bytes are gone once read, so it cannot be sniffed like a file."""
+        with subprocess.Popen(["cat", TRACE], stdout=subprocess.PIPE) as source:
+            run = subprocess.run([PRISM, "replay", "/dev/stdin", "--json"], stdin=source.stdout, capture_output=True,
+                                 cwd=ROOT, timeout=TIMEOUT_S)
+        self.assertEqual((run.returncode, run.stderr), (DONE, b""))
+        self.assertEqual(json.loads(run.stdout)["steps"], document("replay", EXAMPLE)["steps"])
+
+    def test_takes_no_metadata_from_the_working_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "meta.yaml").write_text("tp_size: 64\n")
+            run = subprocess.run([PRISM, "inspect", "-", "--json"], input=TRACE.read_bytes(), capture_output=True,
+                                 cwd=folder, timeout=TIMEOUT_S)
+        self.assertEqual(run.returncode, DONE, run.stderr)
+        self.assertEqual(json.loads(run.stdout)["mesh"]["tp"], 1)
+
     def test_empty_or_cut(self):
         self.assert_fails(BAD_INPUT, "replay", "-", says=["standard input", "empty"])
         self.assert_fails(BAD_INPUT, "replay", "-", stdin=TRACE.read_bytes()[:5000], says=["standard input", "gzip"])

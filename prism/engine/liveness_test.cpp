@@ -10,6 +10,7 @@
 
 #include "prism/engine/simulate.hpp"
 #include "prism/engine/sweep_program.hpp"
+#include "prism/trace/error.hpp"
 #include "tests/text_graph.hpp"
 
 namespace {
@@ -119,6 +120,14 @@ TEST(Liveness, ScratchSlotsAreTheMostValuesAliveAtOnce) {
     }
     EXPECT_EQ(compile_sweep(model.graph, 1).scratch_slots, most) << "seed " << seed;
   }
+}
+
+// A few nodes may claim any number of replicas; the memory of a sweep is refused before it is taken.
+TEST(Liveness, MoreMeetingsThanMemoryAreRefused) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "n" + std::to_string(i) + "*2;";
+  const StepModel model = sketch(text, 1 << 24).model();
+  EXPECT_THROW((void)compile_sweep(model.graph, model.replicas), InputError);
 }
 
 TEST(Liveness, MemoryDoesNotDependOnTheNumberOfSamples) {
