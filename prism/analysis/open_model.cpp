@@ -97,8 +97,7 @@ ImportReport merged(const ImportReport& saved, const ImportReport& built) {
 
 StepModel open_saved(const fs::path& path, const OpenOptions& options) {
   StepModel model = load_model(path);
-  if (options.delays == LaunchDelays::Clean)
-    return options.steps ? select_steps(model, options.steps) : model;
+  if (options.delays == model.delays) return options.steps ? select_steps(model, options.steps) : model;
   if (model.recording == nullptr) {
     throw InputError({path.string(), {}, {}}, "this saved model holds no recording to rebuild from",
                      "use the default launch delays, or the trace it was made from");
