@@ -8,8 +8,9 @@
 namespace prism {
 
 std::string_view category_name(Category category) {
-  constexpr std::array<std::string_view, kCategoryCount> kNames = {"compute", "collective", "point-to-point",
-                                                                   "local", "launch delay"};
+  constexpr std::array<std::string_view, kCategoryCount> kNames = {
+      "compute",   "collective", "point-to-point",  "local",      "launch delay",
+      "host work", "queue lag",  "unexplained lag", "step start", "waiting for untraced ranks"};
   return kNames[static_cast<std::size_t>(category)];
 }
 

@@ -10,6 +10,7 @@
 namespace prism {
 
 inline constexpr std::array<std::string_view, kCategoryCount> kFolderCategories = {
-    "compute", "collective", "point-to-point", "local", "launch-delay"};
+    "compute",   "collective", "point-to-point",  "local",      "launch-delay",
+    "host-work", "queue-lag",  "unexplained-lag", "step-start", "waiting"};
 
 }  // namespace prism

@@ -10,6 +10,12 @@ std::string_view launch_delays_name(LaunchDelays delays) {
   return kNames[static_cast<std::size_t>(delays)];
 }
 
+std::string_view phase_name(Phase phase) {
+  constexpr std::array<std::string_view, 5> kNames = {"", "forward", "backward", "optimizer",
+                                                      "communication"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
 StepModel with_steps(const StepModel& model, std::span<const std::size_t> selected) {
   StepModel result{.source = model.source,
                    .digest = model.digest,
@@ -19,6 +25,11 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
                    .graph = model.graph,
                    .nodes = model.nodes,
                    .delays = model.delays,
+                   .cells = model.cells,
+                   .lead_ns = model.lead_ns,
+                   .rank_factors = model.rank_factors,
+                   .world_ranks = model.world_ranks,
+                   .activity = model.activity,
                    .inferences = model.inferences,
                    .clock_offsets_ns = model.clock_offsets_ns,
                    .report = model.report,
@@ -26,8 +37,18 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
   for (const std::size_t k : selected) {
     result.steps.push_back(model.steps[k]);
     result.observed_ns.push_back(model.observed_ns[k]);
+    if (!model.step_kinds.empty()) result.step_kinds.push_back(model.step_kinds[k]);
   }
   result.pools = with_steps(model.pools, model.step_count(), selected);
+  const std::size_t replicas = model.replicas;
+  if (!model.recorded_start_ns.empty()) {
+    for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+      for (const std::size_t k : selected) {
+        const double* from = model.recorded_start_ns.data() + (i * model.step_count() + k) * replicas;
+        result.recorded_start_ns.insert(result.recorded_start_ns.end(), from, from + replicas);
+      }
+    }
+  }
   return result;
 }
 

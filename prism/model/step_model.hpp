@@ -29,6 +29,12 @@ enum class NodeKind : std::uint8_t {
   Join,   ///< zero duration: members of a communication wait here for each other
 };
 
+/// What part of a training step an op belongs to, where the trace says so.
+enum class Phase : std::uint8_t { Unknown, Forward, Backward, Optimizer, Communication };
+
+/// "", "forward", "backward", "optimizer" or "communication".
+std::string_view phase_name(Phase phase);
+
 /// What a node is. `id` survives edits and renumbering; `draw_id` is shared by the members of one
 /// communication, so that models that draw per instance give all of them one step.
 struct Node {
@@ -37,7 +43,10 @@ struct Node {
   std::int32_t rank = 0;         ///< template rank: index among one replica's ranks
   std::int32_t stage = -1;       ///< -1: unknown
   std::int32_t microbatch = -1;  ///< -1: none
-  std::uint64_t id = 0;          ///< stable op id: hash of (rank, kind, signature, occurrence)
+  Phase phase = Phase::Unknown;
+  std::int32_t cell = 0;       ///< which of the template's cells its rank belongs to (StepModel::cells)
+  bool over_replicas = false;  ///< its communication also spans data-parallel replicas, should there be more
+  std::uint64_t id = 0;        ///< stable op id: hash of (rank, kind, signature, occurrence)
   std::uint64_t draw_id = 0;
   ReplicaGroup draw_group;   ///< replicas that share a draw where draws are per instance; {1, 1}: none
   ClassId duration_class;    ///< not used by Join
@@ -64,6 +73,17 @@ struct Inference {
   friend bool operator==(const Inference&, const Inference&) = default;
 };
 
+/// Where the time of a rank went, as shares of its profiled steps; they add up to 1.
+struct RankActivity {
+  std::int32_t rank = 0;     ///< global rank
+  double busy = 0;           ///< computing
+  double communicating = 0;  ///< transferring with no compute at the same time (exposed communication)
+  double waiting_host = 0;   ///< idle: nothing was launched yet
+  double waiting_ranks =
+      0;  ///< in a communication whose other members have not arrived, nothing else running
+  friend bool operator==(const RankActivity&, const RankActivity&) = default;
+};
+
 struct StepModel {
   std::string source;  ///< where it came from, as given
   std::string digest;  ///< of the input's bytes; empty if unknown
@@ -76,6 +96,16 @@ struct StepModel {
   std::vector<int> steps;           ///< profiled step numbers; empty if the pools are not from profiled steps
   std::vector<double> observed_ns;  ///< observed step time of each, same size
   LaunchDelays delays = LaunchDelays::Clean;  ///< how it was built from its recording
+  std::uint32_t cells = 1;  ///< cells of one template: groups of ranks that draw a profiled step of their own
+  std::vector<int> step_kinds;  ///< per profiled step: equal numbers, equal structure; empty: all are equal
+  double lead_ns =
+      0;  ///< simulated times start this long before the end of the previous step, where a step begins
+  std::vector<double> rank_factors;  ///< of compute, [replica * template_ranks + rank]; empty: all 1
+  std::uint32_t world_ranks = 0;     ///< ranks of the job the trace is of; 0: those that were traced
+  std::vector<RankActivity> activity;
+  std::vector<double>
+      recorded_start_ns;  ///< [(node * K + step) * D + replica] against the previous step's end;
+                          ///< NaN where it did not run; empty if not kept
   std::vector<Inference> inferences;
   std::vector<double> clock_offsets_ns;  ///< per rank [replica * stages + stage]; empty if not estimated
   ImportReport report;                   ///< what was dropped or changed on the way here
