@@ -24,11 +24,24 @@ enum class Category : std::uint8_t {
   PointToPoint,  ///< transfer part of a send or receive
   Local,         ///< work of one rank outside the microbatches (optimizer, garbage collection)
   LaunchDelay,   ///< time between the last arrival and the start
+  HostWork,      ///< host time from one GPU call to the next
+  QueueLag,      ///< launch latency, gaps between kernels of a stream, wake-up of a waiting host
+  Unexplained,   ///< part of a start's lag that no dependency and no usual lag accounts for
+  StepStart,     ///< where host and streams stand when a step begins, against the end of the step before
+  Waiting,       ///< of a traced rank for ranks that were not traced
 };
 
-/// "compute", "collective", "point-to-point", "local" or "launch delay".
+/// "compute", "collective", "point-to-point", "local", "launch delay", "host work", "queue lag",
+/// "unexplained lag", "step start" or "waiting for untraced ranks".
 std::string_view category_name(Category category);
-inline constexpr std::size_t kCategoryCount = 5;
+inline constexpr std::size_t kCategoryCount = 10;
+
+/// Whether values of the category belong to a cell: all that one rank or replica did by itself in one
+/// profiled step, resampled together. The others are taken from the step k* that the whole job shares.
+constexpr bool is_of_cell(Category category) {
+  return category == Category::Compute || category == Category::HostWork || category == Category::QueueLag ||
+         category == Category::Unexplained || category == Category::StepStart;
+}
 
 struct DurationClass {
   std::string key;  ///< pool key: classes of one key are shown as one pool
