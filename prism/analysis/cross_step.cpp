@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/analysis/cross_step.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "prism/engine/simulate.hpp"
+
+namespace prism {
+
+namespace {
+
+constexpr std::size_t kMostForAllPairs = 8;
+
+using Pair = std::pair<std::size_t, std::size_t>;  // indices of steps: from, to
+
+bool same_kind(const StepModel& model, std::size_t a, std::size_t b) {
+  return model.step_kinds.empty() || model.step_kinds[a] == model.step_kinds[b];
+}
+
+std::vector<Pair> pairs_of(const StepModel& model) {
+  std::vector<Pair> pairs;
+  const std::size_t steps = model.step_count();
+  if (steps <= kMostForAllPairs) {
+    for (std::size_t from = 0; from < steps; ++from) {
+      for (std::size_t to = 0; to < steps; ++to) {
+        if (from != to && same_kind(model, from, to)) pairs.emplace_back(from, to);
+      }
+    }
+    return pairs;
+  }
+  std::vector<std::size_t> by_time(steps);
+  for (std::size_t k = 0; k < steps; ++k) by_time[k] = k;
+  std::ranges::stable_sort(by_time, {}, [&](std::size_t k) { return model.observed_ns[k]; });
+  const std::size_t from = by_time[steps / 2];
+  for (std::size_t to = 0; to < steps; ++to) {
+    if (from != to && same_kind(model, from, to)) pairs.emplace_back(from, to);
+  }
+  return pairs;
+}
+
+bool is_lag(Category category) {
+  return category == Category::QueueLag || category == Category::Unexplained;
+}
+
+/// The value a node takes when step `from` is replayed in the graph of step `to`. Zero stands for "did not run".
+double carried(Category category, double from, double to, bool only_lags) {
+  if (to == 0 || from == 0 || category == Category::StepStart) return to;
+  return only_lags && !is_lag(category) ? to : from;
+}
+
+/// The model with one "step" per pair.
+StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, bool only_lags) {
+  StepModel result = model;
+  result.steps.assign(pairs.size(), 0);
+  result.observed_ns.clear();
+  result.step_kinds.clear();
+  result.recorded_start_ns.clear();
+  for (const auto& [from, to] : pairs) result.observed_ns.push_back(model.observed_ns[to]);
+  result.pools = {};
+  for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
+    const DurationClass& old = model.pools.classes[ClassId(c)];
+    const std::size_t copies = old.per_replica ? model.replicas : 1;
+    std::vector<double> values;
+    values.reserve(copies * pairs.size() * old.members);
+    for (std::size_t copy = 0; copy < copies; ++copy) {
+      const auto pool = model.pools.pool(ClassId(c), copy);
+      for (const auto& [from, to] : pairs) {
+        for (std::size_t m = 0; m < old.members; ++m) {
+          values.push_back(
+              carried(old.category, pool[from * old.members + m], pool[to * old.members + m], only_lags));
+        }
+      }
+    }
+    result.pools.add(old, values, model.replicas);
+  }
+  return result;
+}
+
+std::vector<double> replayed(const StepModel& model, const RunControl& control) {
+  return Simulation(model, Sampling::Recorded, {})
+      .step_times_ns(0, 0, static_cast<std::uint32_t>(model.step_count()), control);
+}
+
+/// Of the durations of step `to`, the share that step `from` did not run.
+double kept_share(const StepModel& model, const Pair& pair) {
+  std::size_t ran = 0;
+  std::size_t kept = 0;
+  for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
+    const DurationClass& of = model.pools.classes[ClassId(c)];
+    if (of.category == Category::StepStart) continue;
+    const auto pool = model.pools.pool(ClassId(c), 0);
+    for (std::size_t m = 0; m < of.members; ++m) {
+      if (pool[pair.second * of.members + m] == 0) continue;
+      ++ran;
+      if (pool[pair.first * of.members + m] == 0) ++kept;
+    }
+  }
+  return ran > 0 ? static_cast<double>(kept) / static_cast<double>(ran) : 0;
+}
+
+}  // namespace
+
+std::vector<CrossStep> replay_across_steps(const StepModel& model, const RunControl& control) {
+  const auto is_host = [](const DurationClass& c) { return c.category == Category::HostWork; };
+  if (std::ranges::none_of(model.pools.classes, is_host)) return {};
+  const std::vector<Pair> pairs = pairs_of(model);
+  if (pairs.empty()) return {};
+  const std::vector<double> all = replayed(with_pairs(model, pairs, false), control);
+  const std::vector<double> lags = replayed(with_pairs(model, pairs, true), control);
+  std::vector<CrossStep> result;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto [from, to] = pairs[i];
+    result.push_back({.from = model.steps[from],
+                      .to = model.steps[to],
+                      .error = all[i] / model.observed_ns[to] - 1,
+                      .own_lags_error = lags[i] / model.observed_ns[to] - 1,
+                      .observed_change = model.observed_ns[from] / model.observed_ns[to] - 1,
+                      .kept_share = kept_share(model, pairs[i])});
+  }
+  return result;
+}
+
+}  // namespace prism

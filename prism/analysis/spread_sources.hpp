@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ops make the step-time distribution wide.
+//
+// The critical path of a sample is the chain of nodes whose durations add up to its step time. So over many
+// samples the variance of the step time is the sum, over pools, of the covariance between the pool's time on
+// the path and the step time: an exact split, in which a pool that is long but constant counts for nothing and
+// one that delays slow steps more than fast ones counts for much.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "prism/model/duration_pools.hpp"
+#include "prism/model/sampling.hpp"
+#include "prism/model/step_model.hpp"
+#include "prism/run/control.hpp"
+
+namespace prism {
+
+struct SpreadSource {
+  std::string key;  ///< pool key
+  Category category = Category::Compute;
+  double mean_ns = 0;  ///< time on the critical path, mean over samples
+  double share =
+      0;  ///< of the step time's variance; the shares of all sources add up to 1 and may be negative
+};
+
+struct SpreadSources {
+  std::size_t samples = 0;
+  std::vector<SpreadSource> sources;  ///< largest share first; empty if all samples take equally long
+};
+
+/// From as many of the first samples as fit a budget of node evaluations, at least 32 and at most 256.
+SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, const StepEffects& effects,
+                                  std::uint32_t seed, const RunControl& control);
+
+}  // namespace prism
