@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "prism/model/least_absolute_clocks.hpp"
 #include "prism/model/op_graph.hpp"
 
 namespace prism {
@@ -15,9 +16,6 @@ namespace {
 constexpr double kMinCorrectedNs = 2e6;
 constexpr double kNoiseMultiple = 5;
 constexpr double kSdFromMad = 1.4826;  // of a normal law
-constexpr int kReweightings = 20;
-constexpr int kMaxSweeps = 100;
-constexpr double kConvergedNs = 10;
 constexpr double kAgreementNs = 20e3;  // edges closer than this to the solution weigh the same
 
 double median(std::vector<double> values) {
@@ -26,14 +24,6 @@ double median(std::vector<double> values) {
   if (values.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
-
-/// "clock of a minus clock of b is about this": an edge between two ranks, or between a rank and the hub of a
-/// collective.
-struct Edge {
-  std::size_t a = 0;
-  std::size_t b = 0;
-  double difference_ns = 0;
-};
 
 class Estimator {
  public:
@@ -53,7 +43,7 @@ class Estimator {
         observe_pair(group);
       }
     }
-    std::vector<Edge> edges;
+    std::vector<ClockDifference> edges;
     std::vector<double> scatter;
     for (auto& [key, differences] : differences_) {
       const double middle = median(differences);
@@ -62,7 +52,7 @@ class Estimator {
       scatter.push_back(kSdFromMad * median(std::move(differences)));
     }
     if (edges.empty()) return {};
-    std::vector<double> solved = solve(edges);
+    std::vector<double> solved = least_absolute_clocks(clocks_, edges, kAgreementNs);
     solved.resize(job_.ranks.size());
     const double middle = median(solved);
     for (double& offset : solved) offset -= middle;
@@ -101,51 +91,6 @@ class Estimator {
           differences_[{rank_of(op, d), hub}].push_back(job_.end(op, k, d) - middle);
         }
       }
-    }
-  }
-
-  /// Least absolute deviations over the edges: one odd edge (a rank that leaves a collective late because it
-  /// is busy) does not move a clock that the other edges agree on. By reweighted least squares.
-  std::vector<double> solve(const std::vector<Edge>& edges) const {
-    std::vector<double> clock(clocks_, 0.0);
-    std::vector<double> weight(edges.size(), 1.0);
-    for (int round = 0; round < kReweightings; ++round) {
-      relax(edges, weight, clock);
-      for (std::size_t e = 0; e < edges.size(); ++e) {
-        const double residual = clock[edges[e].a] - clock[edges[e].b] - edges[e].difference_ns;
-        weight[e] = 1 / std::max(std::abs(residual), kAgreementNs);
-      }
-    }
-    return clock;
-  }
-
-  /// Sweeps that put each clock at the weighted mean its neighbours ask for.
-  void relax(const std::vector<Edge>& edges, const std::vector<double>& weight,
-             std::vector<double>& clock) const {
-    struct Neighbour {
-      std::size_t other;
-      double difference_ns;
-      double weight;
-    };
-    std::vector<std::vector<Neighbour>> neighbours(clocks_);
-    for (std::size_t e = 0; e < edges.size(); ++e) {
-      neighbours[edges[e].a].push_back({edges[e].b, edges[e].difference_ns, weight[e]});
-      neighbours[edges[e].b].push_back({edges[e].a, -edges[e].difference_ns, weight[e]});
-    }
-    for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
-      double largest_move = 0;
-      for (std::size_t i = 0; i < clocks_; ++i) {
-        if (neighbours[i].empty()) continue;
-        double sum = 0;
-        double weights = 0;
-        for (const Neighbour& n : neighbours[i]) {
-          sum += n.weight * (clock[n.other] + n.difference_ns);
-          weights += n.weight;
-        }
-        largest_move = std::max(largest_move, std::abs(sum / weights - clock[i]));
-        clock[i] = sum / weights;
-      }
-      if (largest_move < kConvergedNs) break;
     }
   }
 
