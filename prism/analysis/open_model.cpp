@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "prism/ingest/job_meta.hpp"
+#include "prism/ingest/kineto.hpp"
 #include "prism/ingest/op_timeline_csv.hpp"
+#include "prism/io/byte_stream.hpp"
 #include "prism/io/bytes.hpp"
 #include "prism/io/sqlite.hpp"
+#include "prism/model/build_kernel_model.hpp"
 #include "prism/model/build_step_model.hpp"
 #include "prism/model/clocks.hpp"
 #include "prism/model/graph_folder.hpp"
@@ -22,9 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kInputs =
-    "give an op-level timeline (CSV, may be gzip or zstd), a saved model, or a folder with one timeline or "
-    "with nodes.csv, "
-    "edges.csv and pools.csv";
+    "give traces of the PyTorch profiler (JSON), an op-level timeline (CSV), both may be gzip or zstd, a "
+    "saved "
+    "model, or a folder with traces, one timeline, or nodes.csv, edges.csv and pools.csv";
 
 /// The only timeline of a folder.
 fs::path timeline_in(const fs::path& folder) {
@@ -52,8 +55,26 @@ void keep_steps(OpTimeline& timeline, std::pair<int, int> range) {
   }
 }
 
+/// A model of traces, with those of its steps that were asked for.
+StepModel open_traces(std::vector<RankTrace> traces, ImportReport report, const OpenOptions& options);
+
+/// The first bytes of a file's content, unpacked.
+std::string first_content(const fs::path& path) {
+  constexpr std::size_t kEnoughToTell = std::size_t{16} << 10;
+  std::string bytes(kEnoughToTell, '\0');
+  ByteStream stream(path);
+  bytes.resize(stream.read(bytes));
+  return bytes;
+}
+
 StepModel open_text(const std::string& text, const std::string& name, const std::optional<fs::path>& meta,
                     const OpenOptions& options) {
+  if (looks_like_kineto(text)) {
+    ImportReport report;
+    std::vector<RankTrace> traces;
+    traces.push_back(read_kineto_bytes(text, name, {.strict = options.strict, .rank = options.rank}, report));
+    return open_traces(std::move(traces), std::move(report), options);
+  }
   if (!looks_like_op_timeline(text)) throw InputError({name, {}, {}}, "format not recognised", kInputs);
   ImportReport report;
   OpTimeline timeline = parse_op_timeline(text, name, report);
@@ -109,8 +130,37 @@ StepModel open_saved(const fs::path& path, const OpenOptions& options) {
   return select_steps(rebuilt, options.steps, &model.steps);
 }
 
+/// One digest for several files, whatever their order.
+std::uint64_t digest_of(const std::vector<RankTrace>& traces) {
+  std::string text;
+  for (const RankTrace& trace : traces) text += digest_text(trace.digest);
+  return traces.size() == 1 ? traces.front().digest : content_digest(text);
+}
+
+StepModel open_traces(std::vector<RankTrace> traces, ImportReport report, const OpenOptions& options) {
+  const std::uint64_t digest = digest_of(traces);
+  const KernelRecording job = record_ranks(std::move(traces), options.control, report);
+  StepModel model = build_kernel_model(job, std::move(report));
+  model.digest = digest_text(digest);
+  return options.steps ? select_steps(model, options.steps) : model;
+}
+
+StepModel open_trace_files(std::span<const fs::path> files, const std::string& source, ImportReport report,
+                           const OpenOptions& options) {
+  const KinetoOptions reading{.strict = options.strict, .rank = options.rank};
+  std::vector<RankTrace> traces = read_kineto_files(files, reading, options.control, report);
+  StepModel model = open_traces(std::move(traces), std::move(report), options);
+  model.source = source;
+  return model;
+}
+
 StepModel open_folder(const fs::path& path, const OpenOptions& options) {
-  if (!fs::exists(path / "nodes.csv")) return open_model(timeline_in(path), options);
+  if (!fs::exists(path / "nodes.csv")) {
+    ImportReport report;
+    const std::vector<fs::path> traces = kineto_files_in(path, report);
+    if (!traces.empty()) return open_trace_files(traces, path.string(), std::move(report), options);
+    return open_model(timeline_in(path), options);
+  }
   if (options.steps) {
     throw InputError({path.string(), {}, {}}, "a graph of your own has no profiled steps to choose from",
                      "leave --steps out");
@@ -127,7 +177,16 @@ StepModel open_model(const fs::path& path, const OpenOptions& options) {
   // Only regular files can be read twice; a pipe's first bytes would be gone.
   if (fs::is_regular_file(path, ignored) && is_sqlite(read_first_bytes(path, 16)))
     return open_saved(path, options);
+  if (fs::is_regular_file(path, ignored) && looks_like_kineto(first_content(path))) {
+    return open_trace_files(std::span(&path, 1), path.string(), {}, options);
+  }
   return open_text(read_bytes(path), path.string(), find_job_meta(path), options);
+}
+
+StepModel open_model(std::span<const fs::path> paths, const OpenOptions& options) {
+  if (paths.size() == 1) return open_model(paths.front(), options);
+  std::string source = paths.front().string() + " and " + std::to_string(paths.size() - 1) + " more";
+  return open_trace_files(paths, source, {}, options);
 }
 
 }  // namespace prism

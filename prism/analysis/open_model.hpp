@@ -2,24 +2,33 @@
 // INPUT -> step model: the one place where readers meet the model.
 //
 // The format is told from content: a saved model (SQLite), an op-level timeline (CSV, plain or compressed),
-// or a folder with one such timeline or with nodes.csv, edges.csv and pools.csv.
+// traces of the PyTorch profiler (JSON, plain or compressed, one per rank), or a folder with one timeline, with
+// profiler traces, or with nodes.csv, edges.csv and pools.csv.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "prism/model/step_model.hpp"
+#include "prism/run/control.hpp"
 
 namespace prism {
 
 struct OpenOptions {
   LaunchDelays delays = LaunchDelays::Clean;
   std::optional<std::pair<int, int>> steps;  ///< keep profiled steps first..last (inclusive)
+  bool strict = false;                       ///< refuse profiler traces that are not sound JSON
+  std::optional<int> rank;                   ///< of a profiler trace that does not say it
+  RunControl control;                        ///< threads and cancellation of reading
 };
 
 /// The model of what is at `path` ("-": standard input). Throws InputError with file, place, what was
 /// expected and a fix if it cannot be used; everything that was dropped on the way is in model.report.
 StepModel open_model(const std::filesystem::path& path, const OpenOptions& options = {});
+
+/// The same of several files, which must be profiler traces of one job.
+StepModel open_model(std::span<const std::filesystem::path> paths, const OpenOptions& options = {});
 
 }  // namespace prism

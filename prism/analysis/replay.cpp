@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/analysis/replay.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "prism/engine/reference.hpp"
 #include "prism/engine/simulate.hpp"
+#include "prism/stats/quantiles.hpp"
 #include "prism/trace/error.hpp"
 
 namespace prism {
@@ -11,6 +14,40 @@ namespace prism {
 namespace {
 
 constexpr double kMostDiscrepancy = 0.05;  // beyond it Lin et al. leave a trace out
+
+/// Start of each op in its replayed step against the recorded one.
+std::optional<StartErrors> start_errors(const StepModel& model) {
+  if (model.recorded_start_ns.empty()) return std::nullopt;
+  const StepEffects none;
+  const Draws draws(model, Sampling::Recorded, none);
+  std::vector<double> errors;
+  for (std::size_t k = 0; k < model.step_count(); ++k) {
+    const NodeTimes times = reference_times(model, draws, 0, static_cast<std::uint32_t>(k));
+    for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+      for (std::size_t d = 0; d < model.replicas; ++d) {
+        const double recorded = model.recorded_start_ns[(i * model.step_count() + k) * model.replicas + d];
+        if (std::isnan(recorded)) continue;
+        errors.push_back(std::abs(times.start_ns[i * model.replicas + d] - model.lead_ns - recorded));
+      }
+    }
+  }
+  if (errors.empty()) return std::nullopt;
+  std::ranges::sort(errors);
+  return StartErrors{errors.size(), quantile_sorted(errors, 0.5), quantile_sorted(errors, 0.99)};
+}
+
+std::optional<double> unexplained_share(const StepModel& model) {
+  if (model.recorded_start_ns.empty()) return std::nullopt;
+  double unexplained = 0;
+  for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
+    if (model.pools.classes[ClassId(c)].category != Category::Unexplained) continue;
+    for (const double value : model.pools.all(ClassId(c), model.replicas))
+      unexplained += std::max(0.0, value);
+  }
+  double observed = 0;
+  for (const double step : model.observed_ns) observed += step;
+  return unexplained / observed / static_cast<double>(model.template_ranks * model.replicas);
+}
 
 }  // namespace
 
@@ -33,6 +70,9 @@ ReplayResult replay(const StepModel& model, const RunControl& control) {
     result.mean_observed_ns += model.observed_ns[k] / n;
     result.mean_replayed_ns += times[k] / n;
   }
+  result.start_errors = start_errors(model);
+  result.across_steps = replay_across_steps(model, control);
+  result.unexplained_share = unexplained_share(model);
   if (result.discrepancy() > kMostDiscrepancy) {
     result.warnings.emplace_back(
         "the replay is off by more than 5 %: the graph misses something; do not trust forecasts of this "

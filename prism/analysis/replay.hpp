@@ -3,9 +3,12 @@
 // The first check of a graph: what replay misses, no forecast can contain.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "prism/analysis/cross_step.hpp"
 #include "prism/model/step_model.hpp"
 #include "prism/run/control.hpp"
 
@@ -18,10 +21,20 @@ struct ReplayedStep {
   [[nodiscard]] double error() const { return replayed_ns / observed_ns - 1; }
 };
 
+/// |replayed - recorded start| over all ops and steps.
+struct StartErrors {
+  std::size_t ops = 0;
+  double p50_ns = 0;
+  double p99_ns = 0;
+};
+
 struct ReplayResult {
   std::vector<ReplayedStep> steps;
   double mean_observed_ns = 0;
   double mean_replayed_ns = 0;
+  std::optional<StartErrors> start_errors;  ///< absent if the model holds no recorded starts
+  std::vector<CrossStep> across_steps;
+  std::optional<double> unexplained_share;  ///< of the step: mean over ranks of lags that nothing explains
   std::vector<std::string> warnings;
   /// |difference of the means| / observed.
   [[nodiscard]] double discrepancy() const;

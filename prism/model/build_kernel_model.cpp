@@ -13,6 +13,7 @@
 #include "prism/model/op_phases.hpp"
 #include "prism/model/parallel_layout.hpp"
 #include "prism/model/rank_activity.hpp"
+#include "prism/model/split_collectives.hpp"
 #include "prism/stats/random.hpp"
 
 namespace prism {
@@ -246,12 +247,13 @@ class Describer {
   }
 
   [[nodiscard]] std::string transfer_key(std::uint32_t rank, const CommunicationOp& comm) const {
-    const KernelName& kernel = job_.communication[rank].kernels[comm.kernel];
-    std::string key(collective_kind_name(comm.kind));
-    if (comm.group_size > 0) key += " of " + std::to_string(comm.group_size);
-    if (comm.bytes >= 0) key += ", " + std::to_string(comm.bytes) + " B";
-    if (!kernel.algorithm.empty()) key += ", " + kernel.algorithm + " " + kernel.protocol;
-    return key;
+    const auto index = static_cast<std::size_t>(&comm - job_.communication[rank].ops.data());
+    const auto group = job_.matching.groups.of_op[rank][index];
+    const GroupPlacement placement =
+        group ? placement_of(job_.traces, job_.matching.groups.groups[*group]) : GroupPlacement::Unknown;
+    const std::int32_t size = group ? job_.matching.groups.groups[*group].size : comm.group_size;
+    return communication_pool_key(comm.kind, size, placement, comm.bytes,
+                                  job_.communication[rank].kernels[comm.kernel]);
   }
 
   /// Kernels of one rank with one signature are members of one class.

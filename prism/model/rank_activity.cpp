@@ -24,20 +24,6 @@ std::int64_t covered(std::vector<Interval>& intervals) {
   return total;
 }
 
-/// When the last traced member of a communication op had started, on the common clock.
-std::int64_t all_arrived(const KernelRecording& job, std::size_t rank, std::uint32_t comm,
-                         std::int64_t own_start) {
-  std::int64_t latest = own_start;
-  for (const std::uint32_t match : job.matching.matches_of[rank][comm]) {
-    for (const CommMember& member : job.matching.matched[match].members) {
-      const std::uint32_t op = job.communication[member.trace].ops[member.op].gpu_op;
-      latest = std::max(
-          latest, job.matching.clocks[member.trace].aligned(job.traces[member.trace].gpu_ops[op].start_ns));
-    }
-  }
-  return latest;
-}
-
 }  // namespace
 
 std::vector<RankActivity> find_rank_activity(const KernelRecording& job, const JobSteps& steps) {
@@ -61,8 +47,9 @@ std::vector<RankActivity> find_rank_activity(const KernelRecording& job, const J
         const auto comm = job.communication[r].of_gpu_op[i];
         if (!comm) {
           compute.emplace_back(start, end);
-        } else if (const std::int64_t arrived = all_arrived(job, r, *comm, start); arrived < end) {
-          transfer.emplace_back(std::max(arrived, start), end);
+        } else if (const std::int64_t ready = clock.aligned(op.start_ns) + job.split.ops[r][*comm].wait_ns;
+                   ready < end) {
+          transfer.emplace_back(std::max(ready, start), end);
         }
       }
       const std::int64_t busy_ns = covered(compute);

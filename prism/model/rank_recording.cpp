@@ -33,6 +33,7 @@ KernelRecording record_ranks(std::vector<RankTrace> traces, const RunControl& co
     for (const ImportEntry& entry : of_rank.entries()) report.add(entry);
   }
   recording.matching = match_collectives(recording.traces, recording.communication, report);
+  recording.split = split_collectives(recording.traces, recording.communication, recording.matching, report);
   return recording;
 }
 

@@ -9,6 +9,7 @@
 #include "prism/model/launches.hpp"
 #include "prism/model/match_collectives.hpp"
 #include "prism/model/rank_dependencies.hpp"
+#include "prism/model/split_collectives.hpp"
 #include "prism/model/stream_order.hpp"
 #include "prism/model/trace_steps.hpp"
 #include "prism/model/usual_lags.hpp"
@@ -34,6 +35,7 @@ struct KernelRecording {
   std::vector<RankCommunication> communication;  ///< [trace]
   std::vector<RankRecording> ranks;              ///< [trace]
   CollectiveMatching matching;
+  CollectiveSplit split;
 
   KernelRecording() = default;
   KernelRecording(KernelRecording&&) = default;

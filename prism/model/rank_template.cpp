@@ -97,7 +97,8 @@ class Merger {
   }
 
   void merge_threads() {
-    std::vector<std::vector<std::vector<std::uint32_t>>> calls(rank_.trace->threads.size());  // [thread][step]
+    std::vector<std::vector<std::vector<std::uint32_t>>> calls(
+        rank_.trace->threads.size());  // [thread][step]
     for (auto& of_thread : calls) of_thread.resize(chosen_.size());
     for (std::size_t k = 0; k < chosen_.size(); ++k) {
       for (const std::uint32_t c : step(k).calls) calls[rank_.trace->calls[c].thread.value][k].push_back(c);

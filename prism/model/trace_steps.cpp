@@ -84,27 +84,34 @@ std::optional<std::size_t> window_at(const std::vector<Window>& windows, std::in
   return time_ns < w->until_ns ? std::optional(static_cast<std::size_t>(w - windows.begin())) : std::nullopt;
 }
 
-/// GPU ops that belong to no step: work enqueued before the trace, or between runs of steps.
+/// GPU ops that belong to no step, by when they were enqueued: before the trace, or between runs of steps.
 class OpsOutsideSteps {
  public:
-  OpsOutsideSteps(const RankTrace& trace, const std::vector<std::optional<std::size_t>>& step_of) {
-    std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+  OpsOutsideSteps(const RankTrace& trace, const Launches& launches,
+                  const std::vector<std::optional<std::size_t>>& step_of) {
     for (std::size_t i = 0; i < trace.gpu_ops.size(); ++i) {
       if (step_of[i]) continue;
-      latest = std::max(latest, trace.gpu_ops[i].end_ns());
-      start_ns_.push_back(trace.gpu_ops[i].start_ns);
-      latest_end_ns_.push_back(latest);
+      const auto call = launches.call_of[i];
+      ops_.push_back({call ? trace.calls[*call].start_ns : kLongAgo, trace.gpu_ops[i].end_ns()});
     }
+    std::ranges::sort(ops_, {}, &Op::enqueued_ns);
+    for (std::size_t i = 1; i < ops_.size(); ++i)
+      ops_[i].latest_end_ns = std::max(ops_[i].latest_end_ns, ops_[i - 1].latest_end_ns);
   }
-  [[nodiscard]] std::optional<std::int64_t> last_end_before(std::int64_t start_ns) const {
-    const auto after = std::ranges::lower_bound(start_ns_, start_ns);
-    if (after == start_ns_.begin()) return std::nullopt;
-    return latest_end_ns_[static_cast<std::size_t>(after - start_ns_.begin()) - 1];
+  /// Last end of the ops enqueued before a time.
+  [[nodiscard]] std::optional<std::int64_t> last_end(std::int64_t before_ns) const {
+    const auto after = std::ranges::lower_bound(ops_, before_ns, {}, &Op::enqueued_ns);
+    if (after == ops_.begin()) return std::nullopt;
+    return (after - 1)->latest_end_ns;
   }
 
  private:
-  std::vector<std::int64_t> start_ns_;
-  std::vector<std::int64_t> latest_end_ns_;  // of the ops up to here
+  static constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min();
+  struct Op {
+    std::int64_t enqueued_ns = 0;
+    std::int64_t latest_end_ns = 0;  // of this and all before
+  };
+  std::vector<Op> ops_;
 };
 
 bool is_ordered_call(const HostCall& call) {
@@ -150,11 +157,11 @@ std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& 
       step.end_ns = std::max(step.end_ns, trace.gpu_ops[i].end_ns());
     }
   }
-  const OpsOutsideSteps outside(trace, step_of);
+  const OpsOutsideSteps outside(trace, launches, step_of);
   std::optional<std::int64_t> previous;  // last end of the steps so far
   for (std::size_t w = 0; w < steps.size(); ++w) {
     if (steps[w].gpu_ops.empty()) continue;
-    const auto other = outside.last_end_before(trace.gpu_ops[steps[w].gpu_ops.front()].start_ns);
+    const auto other = outside.last_end(windows[w].start_ns);
     const std::optional<std::int64_t> end = std::max(previous, other);
     if (end && (*end >= windows[w].start_ns || windows[w].follows)) steps[w].previous_end_ns = end;
     previous = std::max(previous, std::optional(steps[w].end_ns));
