@@ -135,11 +135,14 @@ void rows(benchmark::State& state) {
   const StepModel model = build_step_model(job, LaunchDelays::Clean);
   const StepEffects effects = estimate_step_effects(model);
   const Draws drawn(model, Sampling::Hierarchical, effects);
+  std::vector<NodeId> nodes;
+  for (std::size_t i = 0; i < model.nodes.size(); ++i) nodes.emplace_back(i);
+  const Draws::OwnUse use = drawn.own_use(nodes);
   Draws::Block block;
   std::uint32_t number = 0;
   for (auto _ : state) {
     drawn.fill_common(kSeed, number, block);
-    for (std::uint32_t d = 0; d < model.replicas; ++d) drawn.fill_own(kSeed, number, d, block);
+    for (std::uint32_t d = 0; d < model.replicas; ++d) drawn.fill_own(kSeed, number, d, use, block);
     benchmark::DoNotOptimize(block.rows.data());
     ++number;
   }

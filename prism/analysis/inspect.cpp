@@ -32,7 +32,7 @@ std::vector<Pool> pools_by_key(const StepModel& model) {
   std::map<std::string, std::size_t> known;
   for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
     const DurationClass& description = model.pools.classes[ClassId(c)];
-    for (std::size_t d = 0; d < (description.per_replica ? model.replicas : 1); ++d) {
+    for (std::size_t d = 0; d < (description.per_replica ? model.pool_replicas() : 1); ++d) {
       const bool own = description.category == Category::Compute && description.per_replica;
       std::string key = description.key + (own ? rank_text(model, description, d) : "");
       const auto [place, is_new] = known.try_emplace(key, pools.size());

@@ -2,7 +2,6 @@
 #include "prism/engine/draws.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "prism/stats/random.hpp"
@@ -29,7 +28,11 @@ double rounded(double factor) {
 }  // namespace
 
 Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effects)
-    : model_(model), sampling_(sampling), effects_(effects), share_(model.replicas > 1 ? effects.share : 1) {
+    : model_(model),
+      sampling_(sampling),
+      effects_(effects),
+      many_cells_(std::uint64_t{model.replicas} * model.cells > 1),
+      share_(many_cells_ ? effects.share : 1) {
   const bool plain_pools = model.step_count() == 0;
   if (plain_pools && sampling != Sampling::Iid && sampling != Sampling::IidMixed) {
     throw InputError({model.source, {}, {}},
@@ -37,22 +40,30 @@ Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effec
                      "pools without steps can be sampled with --sampling iid");
   }
   microbatches_ = reordered_microbatches(model.pools);
+  std::map<int, std::uint32_t> kinds;
+  for (std::size_t k = 0; k < model.step_kinds.size(); ++k) {
+    const auto next = static_cast<std::uint32_t>(kinds.size());
+    kind_of_.push_back(kinds.try_emplace(model.step_kinds[k], next).first->second);
+    alike_.resize(kinds.size());
+    alike_[kind_of_[k]].push_back(static_cast<std::uint32_t>(k));
+  }
   nodes_ = IdVector<NodeId, NodeDraw>(model.nodes.size());
   for (std::size_t i = 0; i < model.nodes.size(); ++i) nodes_[NodeId(i)] = draw_of(model.nodes[NodeId(i)]);
-  for (const ClassId id : factor_classes_) {
-    std::vector<double>& up = raise_.emplace_back();
-    std::vector<double>& down = lower_.emplace_back();
-    for (const double effect : effects.effect[id]) {
-      up.push_back(rounded(std::exp(share_ * effect)));
-      down.push_back(rounded(std::exp(-share_ * effect)));
-    }
-  }
 }
 
-bool Draws::reads_own_rows(NodeId node) const {
-  const NodeDraw& draw = nodes_[node];
-  return draw.draw == Draw::TableScaled ||
-         (draw.draw == Draw::Table && rows_[draw.row].kind == RowKind::Cell);
+Draws::OwnUse Draws::own_use(std::span<const NodeId> nodes) const {
+  OwnUse use;
+  for (const NodeId node : nodes) {
+    const NodeDraw& draw = nodes_[node];
+    const bool table = draw.draw == Draw::Table || draw.draw == Draw::TableScaled;
+    if (table && rows_[draw.row].kind == RowKind::Cell) use.rows.push_back(draw.row);
+    if (is_scaled(draw.draw)) use.factors.push_back(draw.factor);
+  }
+  for (auto* list : {&use.rows, &use.factors}) {
+    std::ranges::sort(*list);
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return use;
 }
 
 std::uint32_t Draws::row(Row wanted) {
@@ -61,11 +72,58 @@ std::uint32_t Draws::row(Row wanted) {
   return place->second;
 }
 
-std::uint32_t Draws::factor_of(ClassId id) {
+std::uint32_t Draws::effect_of(ClassId id) {
+  const bool common = !effects_.common.empty();
+  const std::vector<double>& effect = common ? effects_.common : effects_.effect[id];
+  if (effect.empty()) return kNone;
   const auto [place, is_new] =
-      factor_index_.try_emplace(id, static_cast<std::uint32_t>(factor_classes_.size()));
-  if (is_new) factor_classes_.push_back(id);
+      effect_index_.try_emplace(common ? kNone : id.value, static_cast<std::uint32_t>(raise_.size()));
+  if (is_new) {
+    std::vector<double>& up = raise_.emplace_back();
+    std::vector<double>& down = lower_.emplace_back();
+    for (const double s : effect) {
+      up.push_back(rounded(std::exp(share_ * s)));
+      down.push_back(rounded(std::exp(-share_ * s)));
+    }
+  }
   return place->second;
+}
+
+std::uint32_t Draws::factor_rank(std::int32_t rank) const {
+  // A replay of the replicas as they were recorded shows what was recorded.
+  const bool as_recorded = sampling_ == Sampling::Recorded && model_.replicas == model_.pool_replicas();
+  if (model_.rank_factors.empty() || as_recorded) return kNone;
+  const auto at = static_cast<std::uint32_t>(rank);
+  for (std::size_t i = at; i < model_.rank_factors.size(); i += model_.template_ranks) {
+    if (model_.rank_factors[i] != 1) return at;
+  }
+  return kNone;
+}
+
+NodeDraw Draws::scaled(const Node& node, NodeDraw draw) {
+  Factor wanted{.rank = factor_rank(node.rank)};
+  // With one cell its step is k* itself: there is no effect to exchange.
+  if (sampling_ == Sampling::Hierarchical && many_cells_ && share_ > 0) {
+    wanted.effect = effect_of(node.duration_class);
+    if (wanted.effect != kNone) wanted.cell = static_cast<std::uint32_t>(node.cell);
+  }
+  if (wanted.effect == kNone && wanted.rank == kNone) return draw;
+  const auto [place, is_new] = factor_index_.try_emplace(wanted, static_cast<std::uint32_t>(factors_.size()));
+  if (is_new) factors_.push_back(wanted);
+  draw.factor = place->second;
+  draw.draw = draw.draw == Draw::Table    ? Draw::TableScaled
+              : draw.draw == Draw::Random ? Draw::RandomScaled
+                                          : Draw::RandomInStepScaled;
+  return draw;
+}
+
+NodeDraw Draws::table(const Node& node, NodeDraw draw, RowKind kind, bool reordered) {
+  const DurationClass& c = model_.pools.classes[node.duration_class];
+  draw.draw = Draw::Table;
+  const std::uint32_t cell = kind == RowKind::Cell ? static_cast<std::uint32_t>(node.cell) : 0;
+  if (!reordered) draw.pool += node.member;
+  draw.row = row({kind, c.members, reordered ? node.member : 0, reordered, cell});
+  return draw;
 }
 
 NodeDraw Draws::draw_of(const Node& node) {
@@ -76,39 +134,29 @@ NodeDraw Draws::draw_of(const Node& node) {
   draw.pool_stride = c.per_replica ? c.size : 0;
   draw.pool_size = c.size;
   draw.share = node.draw_group;
-  if (sampling_ == Sampling::Recorded) {
-    draw.draw = Draw::Table;
-    draw.row = row({RowKind::Common, c.members, node.member, false});
-    return draw;
-  }
-  return c.category == Category::Compute ? compute_draw(node, draw) : other_draw(node, draw);
+  if (c.category == Category::Compute) return scaled(node, compute_draw(node, draw));
+  return other_draw(node, draw);
 }
 
 NodeDraw Draws::compute_draw(const Node& node, NodeDraw draw) {
   const DurationClass& c = model_.pools.classes[node.duration_class];
   switch (sampling_) {
+    case Sampling::Recorded:
+      return table(node, draw, RowKind::Common, false);
     case Sampling::Hierarchical:
-      draw.row = row({RowKind::Cell, c.members, node.member, c.exchangeable && c.members == microbatches_});
-      draw.draw = Draw::Table;
-      // With one replica the cell is of step k* itself: there is no effect to exchange.
-      if (model_.replicas > 1 && share_ > 0 && !effects_.effect[node.duration_class].empty()) {
-        draw.draw = Draw::TableScaled;
-        draw.factor = factor_of(node.duration_class);
-      }
-      return draw;
+      return table(node, draw, RowKind::Cell, c.exchangeable && c.members == microbatches_);
     case Sampling::StepBlock:
       draw.draw = Draw::RandomInStep;
-      draw.row = row({RowKind::Common, c.members, 0, false});
+      draw.row = row({.kind = RowKind::Common, .members = c.members});
       draw.pool_size = c.members;
       return draw;
     case Sampling::IidMixed:
       draw.draw = Draw::Random;
-      draw.pool_size = c.size * (c.per_replica ? model_.replicas : 1);
+      draw.pool_size = c.size * (c.per_replica ? model_.pool_replicas() : 1);
       draw.pool_stride = 0;
       return draw;
     case Sampling::Regime:
     case Sampling::Iid:
-    case Sampling::Recorded:
       break;
   }
   draw.draw = Draw::Random;
@@ -116,81 +164,108 @@ NodeDraw Draws::compute_draw(const Node& node, NodeDraw draw) {
 }
 
 NodeDraw Draws::other_draw(const Node& node, NodeDraw draw) {
-  const DurationClass& c = model_.pools.classes[node.duration_class];
   if (sampling_ == Sampling::Iid || sampling_ == Sampling::IidMixed) {
     draw.draw = Draw::Random;
-  } else {
-    draw.draw = Draw::Table;
-    draw.row = row({RowKind::Common, c.members, node.member, false});
+    return draw;
   }
-  return draw;
+  const Category category = model_.pools.classes[node.duration_class].category;
+  const bool of_cell = sampling_ == Sampling::Hierarchical && is_of_cell(category);
+  return table(node, draw, of_cell ? RowKind::Cell : RowKind::Common, false);
 }
 
-double Draws::factor(std::size_t f, std::uint32_t common, std::uint32_t own) const {
-  return common == own ? 1.0 : raise_[f][common] * lower_[f][own];
+double Draws::factor(const Factor& f, std::uint32_t replica, std::uint32_t common, std::uint32_t own) const {
+  const double exchanged =
+      f.effect == kNone || common == own ? 1.0 : raise_[f.effect][common] * lower_[f.effect][own];
+  if (f.rank == kNone) return exchanged;
+  return exchanged * model_.rank_factors[std::size_t{replica} * model_.template_ranks + f.rank];
 }
 
 std::uint32_t Draws::common_step(std::uint32_t word, std::uint32_t sample) const {
   const auto steps = static_cast<std::uint32_t>(model_.step_count());
+  if (steps == 0) return 0;
   return sampling_ == Sampling::Recorded ? sample % steps : index_from_word(word, steps);
 }
 
+std::uint32_t Draws::own_step(std::uint32_t word, std::uint32_t common) const {
+  if (!many_cells_) return common;
+  if (alike_.empty()) return index_from_word(word, static_cast<std::uint32_t>(model_.step_count()));
+  const std::vector<std::uint32_t>& alike = alike_[kind_of_[common]];
+  return alike[index_from_word(word, static_cast<std::uint32_t>(alike.size()))];
+}
+
 Draws::Cell Draws::cell(std::uint32_t seed, std::uint32_t sample, std::uint32_t replica) const {
-  Cell cell{std::vector<std::int32_t>(rows_.size()), std::vector<double>(factor_classes_.size())};
-  if (rows_.empty()) return cell;
-  const auto steps = static_cast<std::uint32_t>(model_.step_count());
+  Cell result{std::vector<std::int32_t>(rows_.size()), std::vector<double>(factors_.size())};
+  if (rows_.empty() && factors_.empty()) return result;
   const std::uint32_t common = common_step(random_word(seed, Purpose::Step, 0, 0, sample), sample);
-  const std::uint32_t own = model_.replicas > 1
-                                ? index_from_word(random_word(seed, Purpose::Cell, 0, replica, sample), steps)
-                                : common;
+  std::vector<std::uint32_t> own;
+  for (std::uint32_t c = 0; c < model_.cells; ++c) {
+    own.push_back(own_step(random_word(seed, Purpose::Cell, 0, cell_key(replica, c), sample), common));
+  }
   const std::vector<std::uint32_t> order = microbatch_order(seed, sample, replica, microbatches_);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
-    const std::uint32_t step = row.kind == RowKind::Cell ? own : common;
-    cell.rows[i] =
-        static_cast<std::int32_t>(step * row.members + (row.reordered ? order[row.member] : row.member));
+    const Row& r = rows_[i];
+    const std::uint32_t step = r.kind == RowKind::Cell ? own[r.cell] : common;
+    result.rows[i] = static_cast<std::int32_t>(step * r.members + (r.reordered ? order[r.member] : 0));
   }
-  for (std::size_t f = 0; f < factor_classes_.size(); ++f) cell.factors[f] = factor(f, common, own);
-  return cell;
+  for (std::size_t f = 0; f < factors_.size(); ++f) {
+    result.factors[f] = factor(factors_[f], replica, common, own[factors_[f].cell]);
+  }
+  return result;
 }
 
 void Draws::fill_common(std::uint32_t seed, std::uint32_t block, Block& out) const {
   out.rows.resize(rows_.size() * kLanes);
-  if (rows_.empty()) return;
+  out.factors.resize(factors_.size() * kLanes);
+  if (rows_.empty() && factors_.empty()) return;
+  out.common.resize(kLanes);
   const auto words = random_block(seed, Purpose::Step, 0, 0, block);
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    const std::uint32_t step = common_step(words[lane], block * kLanes + lane);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      out.rows[i * kLanes + lane] = static_cast<std::int32_t>(step * rows_[i].members + rows_[i].member);
+    out.common[lane] = common_step(words[lane], block * kLanes + lane);
+  }
+  bool own = !factors_.empty();
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    own = own || rows_[i].kind == RowKind::Cell;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      out.rows[i * kLanes + lane] = static_cast<std::int32_t>(out.common[lane] * rows_[i].members);
+    }
+  }
+  if (!own) return;
+  const std::uint32_t cells = cell_key(model_.replicas, 0);
+  out.own_steps.resize(std::size_t{cells} * kLanes);
+  for (std::uint32_t c = 0; c < cells; ++c) {
+    const auto cell_words = random_block(seed, Purpose::Cell, 0, c, block);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      out.own_steps[std::size_t{c} * kLanes + lane] = own_step(cell_words[lane], out.common[lane]);
     }
   }
 }
 
-void Draws::fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t replica, Block& out) const {
-  out.factors.resize(factor_classes_.size() * kLanes);
-  out.order.resize(std::size_t{microbatches_} * kLanes);
-  const auto steps = static_cast<std::uint32_t>(model_.step_count());
-  const auto step_words = random_block(seed, Purpose::Step, 0, 0, block);
-  const auto cell_words = random_block(seed, Purpose::Cell, 0, replica, block);
-  std::array<std::uint32_t, kLanes> common{};
-  std::array<std::uint32_t, kLanes> own{};
-  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-    common[lane] = common_step(step_words[lane], block * kLanes + lane);
-    own[lane] = model_.replicas > 1 ? index_from_word(cell_words[lane], steps) : common[lane];
+void Draws::fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t replica, const OwnUse& use,
+                     Block& out) const {
+  const auto own_steps = [&](std::uint32_t cell) {
+    return out.own_steps.data() + std::size_t{cell_key(replica, cell)} * kLanes;
+  };
+  const bool reorders = std::ranges::any_of(use.rows, [&](std::uint32_t i) { return rows_[i].reordered; });
+  if (reorders) {
+    out.order.resize(std::size_t{microbatches_} * kLanes);
+    block_microbatch_orders(seed, block, replica, microbatches_, out.scratch, out.order);
   }
-  block_microbatch_orders(seed, block, replica, microbatches_, out.scratch, out.order);
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const Row& row = rows_[i];
-    if (row.kind != RowKind::Cell) continue;
-    const std::int32_t* order = out.order.data() + std::size_t{row.member} * kLanes;
+  for (const std::uint32_t i : use.rows) {
+    const Row& r = rows_[i];
+    const std::uint32_t* own = own_steps(r.cell);
+    std::int32_t* to = out.rows.data() + std::size_t{i} * kLanes;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      const std::int32_t member = row.reordered ? order[lane] : static_cast<std::int32_t>(row.member);
-      out.rows[i * kLanes + lane] = static_cast<std::int32_t>(own[lane] * row.members) + member;
+      to[lane] = static_cast<std::int32_t>(own[lane] * r.members);
     }
+    if (!r.reordered) continue;
+    const std::int32_t* order = out.order.data() + std::size_t{r.member} * kLanes;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) to[lane] += order[lane];
   }
-  for (std::size_t f = 0; f < factor_classes_.size(); ++f) {
+  for (const std::uint32_t i : use.factors) {
+    const std::uint32_t* own = own_steps(factors_[i].cell);
+    double* to = out.factors.data() + std::size_t{i} * kLanes;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      out.factors[f * kLanes + lane] = factor(f, common[lane], own[lane]);
+      to[lane] = factor(factors_[i], replica, out.common[lane], own[lane]);
     }
   }
 }

@@ -12,22 +12,25 @@ namespace {
 
 double draw_duration(const StepModel& model, const NodeDraw& draw, std::uint64_t draw_id, std::uint32_t seed,
                      std::uint32_t sample, std::uint32_t replica, const Draws::Cell& cell) {
-  const double* pool = model.pools.values_ns.data() + draw.pool + std::size_t{replica} * draw.pool_stride;
+  const double* pool = model.pools.values_ns.data() + draw.pool +
+                       std::size_t{replica % model.pool_replicas()} * draw.pool_stride;
   const auto own_index = [&] {
     return index_from_word(
         random_word(seed, Purpose::Duration, draw_id, draw.share.index_of(replica), sample), draw.pool_size);
   };
+  const double factor = is_scaled(draw.draw) ? cell.factors[draw.factor] : 1;
   switch (draw.draw) {
     case Draw::None:
       return 0;
     case Draw::Table:
-      return pool[cell.rows[draw.row]];
     case Draw::TableScaled:
-      return pool[cell.rows[draw.row]] * cell.factors[draw.factor];
+      return pool[cell.rows[draw.row]] * factor;
     case Draw::Random:
-      return pool[own_index()];
+    case Draw::RandomScaled:
+      return pool[own_index()] * factor;
     case Draw::RandomInStep:
-      return pool[static_cast<std::uint32_t>(cell.rows[draw.row]) + own_index()];
+    case Draw::RandomInStepScaled:
+      return pool[static_cast<std::uint32_t>(cell.rows[draw.row]) + own_index()] * factor;
   }
   return 0;
 }
@@ -72,6 +75,7 @@ NodeTimes reference_times(const StepModel& model, const Draws& draws, std::uint3
       times.step_ns = std::max(times.step_ns, times.finish(i * replicas + d));
     }
   }
+  times.step_ns -= model.lead_ns;
   return times;
 }
 

@@ -16,7 +16,7 @@ namespace prism {
 struct NodeTimes {
   std::vector<double> start_ns;     ///< [node * D + replica]
   std::vector<double> duration_ns;  ///< same shape
-  double step_ns = 0;               ///< latest finish of the nodes that nothing follows
+  double step_ns = 0;  ///< latest finish of the nodes that nothing follows, less the model's lead
 
   [[nodiscard]] double finish(std::size_t index) const { return start_ns[index] + duration_ns[index]; }
 };

@@ -70,12 +70,11 @@ Simulation::Simulation(const StepModel& model, Sampling sampling, StepEffects ef
     in.share_stride = draw.share.stride;
   }
   for (std::size_t segment = 0; segment < program_.segments(); ++segment) {
-    bool own = false;
+    std::vector<NodeId> drawing;
     for (std::size_t i = program_.segment_begin[segment]; i < program_.segment_begin[segment + 1]; ++i) {
-      own = own ||
-            (program_.instructions[i].action != Action::Arrive && draws_.reads_own_rows(program_.node_of[i]));
+      if (program_.instructions[i].action != Action::Arrive) drawing.push_back(program_.node_of[i]);
     }
-    segment_reads_own_rows_.push_back(own);
+    segment_use_.push_back(draws_.own_use(drawing));
   }
 }
 
@@ -103,12 +102,15 @@ void Simulation::run_block(std::uint32_t seed, std::uint32_t block, SweepFunctio
                  .block = block,
                  .seed = seed,
                  .purpose = static_cast<std::uint32_t>(Purpose::Duration)};
+  const std::uint32_t pool_replicas = model_.pool_replicas();
   for (std::size_t segment = 0; segment < program_.segments(); ++segment) {
     args.begin = program_.instructions.data() + program_.segment_begin[segment];
     args.end = program_.instructions.data() + program_.segment_begin[segment + 1];
     for (std::uint32_t replica = 0; replica < model_.replicas; ++replica) {
-      if (segment_reads_own_rows_[segment]) draws_.fill_own(seed, block, replica, work.drawn);
+      const Draws::OwnUse& use = segment_use_[segment];
+      if (!use.empty()) draws_.fill_own(seed, block, replica, use, work.drawn);
       args.replica = replica;
+      args.pool_replica = replica % pool_replicas;
       args.carried = work.carried.data() + std::size_t{replica} * program_.carried_slots * kLanes;
       kernel(args);
     }
@@ -136,7 +138,8 @@ std::vector<double> Simulation::step_times_ns(std::uint32_t seed, std::uint32_t 
     run_block(seed, block, kernel, *work);
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
       const std::uint32_t sample = block * kLanes + lane;
-      if (sample >= first && sample - first < count) times[sample - first] = work->step_end[lane];
+      if (sample >= first && sample - first < count)
+        times[sample - first] = work->step_end[lane] - model_.lead_ns;
     }
   });
   return times;

@@ -22,7 +22,7 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// Step times in nanoseconds of samples first .. first + count - 1 (for `recorded`: of those profiled
+  /// Step times in nanoseconds (the model's lead taken off) of samples first .. first + count - 1 (for `recorded`: of those profiled
   /// steps).
   [[nodiscard]] std::vector<double> step_times_ns(std::uint32_t seed, std::uint32_t first,
                                                   std::uint32_t count, const RunControl& control) const;
@@ -45,7 +45,7 @@ class Simulation {
   StepEffects effects_;
   Draws draws_;
   SweepProgram program_;
-  std::vector<bool> segment_reads_own_rows_;
+  std::vector<Draws::OwnUse> segment_use_;  // what differs between replicas
 };
 
 }  // namespace prism

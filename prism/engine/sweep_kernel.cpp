@@ -131,9 +131,11 @@ struct Philox {
   }
 };
 
+/// Adds a random value of the pool; with `kInStep` of the row's step, with `kScaled` times the factor row.
+template <bool kInStep, bool kScaled>
 HWY_INLINE void add_random(const SweepArgs& args, const Instruction& in, const Philox& philox,
                            const double* HWY_RESTRICT pool, const std::int32_t* HWY_RESTRICT row,
-                           Block& time) {
+                           const double* HWY_RESTRICT factor, Block& time) {
   const std::uint32_t replica = group_of(args, in.share_size, in.share_stride);
   const Words size = broadcast(in.pool_size);
   for (std::uint32_t h = 0; h < kCounterVectors; ++h) {
@@ -142,20 +144,25 @@ HWY_INLINE void add_random(const SweepArgs& args, const Instruction& in, const P
     philox.run(c);
     for (std::uint32_t word = 0; word < 4; ++word) {
       Words index = high_half(multiply_low(c[word], size));
-      if (in.draw == Draw::RandomInStep) {
+      if constexpr (kInStep) {
         const auto base = row_index(row + word * kCounters + h * kWidth);
         index = hn::Add(index, hn::BitCast(Wide(), base));
       }
       Reals& lane_times = time.v[word * kCounterVectors + h];
-      lane_times = hn::Add(lane_times, gather(pool, index));
+      Reals value = gather(pool, index);
+      if constexpr (kScaled) {
+        value = hn::Mul(value, hn::LoadU(Real(), factor + word * kCounters + h * kWidth));
+      }
+      lane_times = hn::Add(lane_times, value);
     }
   }
 }
 
 HWY_INLINE void add_drawn(const SweepArgs& args, const Instruction& in, const Philox& philox, Block& time) {
   const double* HWY_RESTRICT pool =
-      args.pools + in.pool + static_cast<std::uint64_t>(args.replica) * in.pool_stride;
+      args.pools + in.pool + static_cast<std::uint64_t>(args.pool_replica) * in.pool_stride;
   const std::int32_t* HWY_RESTRICT row = args.rows + static_cast<std::uint64_t>(in.row) * kLanes;
+  const double* HWY_RESTRICT factor = args.factors + static_cast<std::uint64_t>(in.factor) * kLanes;
   switch (in.draw) {
     case Draw::None:
       return;
@@ -164,17 +171,23 @@ HWY_INLINE void add_drawn(const SweepArgs& args, const Instruction& in, const Ph
         time.v[i] = hn::Add(time.v[i], hn::GatherIndex(Real(), pool, row_index(row + i * kWidth)));
       }
       return;
-    case Draw::TableScaled: {
-      const double* HWY_RESTRICT factor = args.factors + static_cast<std::uint64_t>(in.factor) * kLanes;
+    case Draw::TableScaled:
       for (std::uint32_t i = 0; i < kVectors; ++i) {
         const Reals value = hn::GatherIndex(Real(), pool, row_index(row + i * kWidth));
         time.v[i] = hn::Add(time.v[i], hn::Mul(value, hn::LoadU(Real(), factor + i * kWidth)));
       }
       return;
-    }
     case Draw::Random:
+      add_random<false, false>(args, in, philox, pool, row, factor, time);
+      return;
+    case Draw::RandomScaled:
+      add_random<false, true>(args, in, philox, pool, row, factor, time);
+      return;
     case Draw::RandomInStep:
-      add_random(args, in, philox, pool, row, time);
+      add_random<true, false>(args, in, philox, pool, row, factor, time);
+      return;
+    case Draw::RandomInStepScaled:
+      add_random<true, true>(args, in, philox, pool, row, factor, time);
       return;
   }
 }

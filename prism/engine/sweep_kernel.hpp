@@ -16,12 +16,19 @@ inline constexpr std::uint32_t kLanes = 32;
 
 /// How an instruction's duration is drawn, given the replica's pool.
 enum class Draw : std::uint8_t {
-  None,          ///< zero
-  Table,         ///< pool[row[lane]]
-  TableScaled,   ///< pool[row[lane]] * factor[lane]
-  Random,        ///< pool[floor(N * u)]
-  RandomInStep,  ///< pool[row[lane] + floor(N * u)]: any of N members of the row's step
+  None,                ///< zero
+  Table,               ///< pool[row[lane]]
+  TableScaled,         ///< pool[row[lane]] * factor[lane]
+  Random,              ///< pool[floor(N * u)]
+  RandomScaled,        ///< the same times factor[lane]
+  RandomInStep,        ///< pool[row[lane] + floor(N * u)]: any of N members of the row's step
+  RandomInStepScaled,  ///< the same times factor[lane]
 };
+
+/// Whether a draw reads a factor row.
+constexpr bool is_scaled(Draw draw) {
+  return draw == Draw::TableScaled || draw == Draw::RandomScaled || draw == Draw::RandomInStepScaled;
+}
 
 enum class Action : std::uint8_t {
   Run,     ///< out = max(inputs) + duration
@@ -37,8 +44,8 @@ struct Instruction {
   std::uint64_t draw_id = 0;      ///< id of the random number
   std::uint32_t pool_stride = 0;  ///< values between the pools of two replicas
   std::uint32_t pool_size = 0;    ///< N of Random and RandomInStep
-  std::uint32_t row = 0;          ///< index row of Table, TableScaled, RandomInStep
-  std::uint32_t factor = 0;       ///< factor row of TableScaled
+  std::uint32_t row = 0;          ///< index row of the Table and RandomInStep draws
+  std::uint32_t factor = 0;       ///< factor row of the scaled draws
   std::uint32_t out = 0;          ///< slot
   std::uint32_t first_input = 0;  ///< slots[first_input, + input_count) are the predecessors
   std::uint32_t input_count = 0;
@@ -70,7 +77,8 @@ struct SweepArgs {
   double* met = nullptr;               ///< [meeting block][lane]
   double* step_end = nullptr;          ///< [lane]
   std::uint32_t replica = 0;
-  std::uint32_t block = 0;  ///< samples 32*block, ...
+  std::uint32_t pool_replica = 0;  ///< replica whose pools it takes
+  std::uint32_t block = 0;         ///< samples 32*block, ...
   std::uint32_t seed = 0;
   std::uint32_t purpose = 0;
 };

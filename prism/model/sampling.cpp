@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <span>
+#include <utility>
 
 namespace prism {
 
@@ -13,7 +16,7 @@ namespace {
 constexpr double kMinMeanNs = 1e3;
 
 bool has_factor(const StepModel& model, ClassId id) {
-  const auto values = model.pools.all(id, model.replicas);
+  const auto values = model.pools.all(id, model.pool_replicas());
   if (model.step_count() == 0 || model.pools.classes[id].category != Category::Compute) return false;
   if (std::ranges::min(values) <= 0) return false;
   return std::accumulate(values.begin(), values.end(), 0.0) >=
@@ -21,12 +24,13 @@ bool has_factor(const StepModel& model, ClassId id) {
 }
 
 VarianceShape shape_of(const StepModel& model, ClassId id) {
-  return {
-      .replicas = model.replicas, .steps = model.step_count(), .members = model.pools.classes[id].members};
+  return {.replicas = model.pool_replicas(),
+          .steps = model.step_count(),
+          .members = model.pools.classes[id].members};
 }
 
 VarianceComponents log_components(const StepModel& model, ClassId id) {
-  const auto values = model.pools.all(id, model.replicas);
+  const auto values = model.pools.all(id, model.pool_replicas());
   std::vector<double> logs(values.size());
   std::ranges::transform(values, logs.begin(), [](double v) { return std::log(v); });
   return variance_components(logs, shape_of(model, id));
@@ -34,6 +38,79 @@ VarianceComponents log_components(const StepModel& model, ClassId id) {
 
 double sd(double variance) {
   return std::sqrt(std::max(0.0, variance));
+}
+
+/// Cells whose durations the pools hold.
+std::size_t traced_cells(const StepModel& model) {
+  return std::size_t{model.pool_replicas()} * model.cells;
+}
+
+/// The share of a step effect that is real; `noise` and `total` are its variances of noise and as estimated.
+double real_share(const StepModel& model, double noise, double total) {
+  if (traced_cells(model) == 1) return std::uint64_t{model.replicas} * model.cells > 1 ? 0 : 1;
+  return total > 0 ? std::sqrt(std::max(0.0, 1 - noise / total)) : 1;
+}
+
+/// Total compute of each cell and step, [replica * cells + cell][step].
+std::vector<double> cell_compute(const StepModel& model) {
+  const std::size_t steps = model.step_count();
+  std::vector<double> total(traced_cells(model) * steps, 0);
+  for (const Node& node : model.nodes) {
+    if (node.kind == NodeKind::Join) continue;
+    const DurationClass& c = model.pools.classes[node.duration_class];
+    if (c.category != Category::Compute) continue;
+    for (std::size_t d = 0; d < model.pool_replicas(); ++d) {
+      const auto pool = model.pools.pool(node.duration_class, d);
+      double* to = total.data() + (d * model.cells + static_cast<std::size_t>(node.cell)) * steps;
+      for (std::size_t k = 0; k < steps; ++k) to[k] += pool[k * c.members + node.member];
+    }
+  }
+  return total;
+}
+
+/// Takes the mean of each kind of steps out of a cell's values, and puts the cell's mean back.
+void centre_by_kind(std::span<double> values, const std::vector<int>& kinds) {
+  if (kinds.empty()) return;
+  std::map<int, std::pair<double, double>> sums;  // of a kind: sum, count
+  double mean = 0;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    auto& [sum, count] = sums[kinds[k]];
+    sum += values[k];
+    count += 1;
+    mean += values[k] / static_cast<double>(values.size());
+  }
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const auto& [sum, count] = sums[kinds[k]];
+    values[k] += mean - sum / count;
+  }
+}
+
+ClassComponents described(std::optional<ClassId> id, const VarianceComponents& parts, VarianceShape shape) {
+  const auto steps = static_cast<double>(shape.steps);
+  return {.duration_class = id,
+          .rank_sd = sd(parts.v_rank - parts.v_cell / steps),
+          .step_sd = sd(parts.v_step - parts.v_cell / static_cast<double>(shape.replicas)),
+          .cell_sd = sd(parts.v_cell - parts.v_residual / static_cast<double>(shape.members)),
+          .residual_sd = sd(parts.v_residual),
+          .tests = f_tests(parts, shape)};
+}
+
+StepEffects kernel_level_effects(const StepModel& model) {
+  StepEffects effects;
+  effects.effect = IdVector<ClassId, std::vector<double>>(model.pools.classes.size());
+  if (model.step_count() == 0) return effects;
+  std::vector<double> logs = cell_compute(model);
+  if (std::ranges::min(logs) <= 0) return effects;  // a cell that does not compute has no effect to exchange
+  std::ranges::transform(logs, logs.begin(), [](double v) { return std::log(v); });
+  const VarianceShape shape{.replicas = traced_cells(model), .steps = model.step_count()};
+  for (std::size_t c = 0; c < shape.replicas; ++c) {
+    centre_by_kind(std::span(logs).subspan(c * shape.steps, shape.steps), model.step_kinds);
+  }
+  VarianceComponents parts = variance_components(logs, shape);
+  effects.components.push_back(described({}, parts, shape));
+  effects.share = real_share(model, parts.v_cell / static_cast<double>(shape.replicas), parts.v_step);
+  effects.common = std::move(parts.step_effect);
+  return effects;
 }
 
 }  // namespace
@@ -51,11 +128,16 @@ std::optional<Sampling> sampling_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_kernel_level(const StepModel& model) {
+  return model.cells > 1 || std::ranges::any_of(model.pools.classes, [](const DurationClass& c) {
+           return c.category != Category::Compute && is_of_cell(c.category);
+         });
+}
+
 StepEffects estimate_step_effects(const StepModel& model) {
+  if (is_kernel_level(model)) return kernel_level_effects(model);
   StepEffects effects;
   effects.effect = IdVector<ClassId, std::vector<double>>(model.pools.classes.size());
-  const auto replicas = static_cast<double>(model.replicas);
-  const auto steps = static_cast<double>(model.step_count());
   double noise = 0;
   double total = 0;
   for (std::size_t i = 0; i < model.pools.classes.size(); ++i) {
@@ -63,23 +145,18 @@ StepEffects estimate_step_effects(const StepModel& model) {
     if (!has_factor(model, id)) continue;
     const VarianceShape shape = shape_of(model, id);
     VarianceComponents parts = log_components(model, id);
-    noise += parts.v_cell / replicas;
+    noise += parts.v_cell / static_cast<double>(shape.replicas);
     total += parts.v_step;
-    effects.components.push_back(
-        {.duration_class = id,
-         .rank_sd = sd(parts.v_rank - parts.v_cell / steps),
-         .step_sd = sd(parts.v_step - parts.v_cell / replicas),
-         .cell_sd = sd(parts.v_cell - parts.v_residual / static_cast<double>(shape.members)),
-         .residual_sd = sd(parts.v_residual),
-         .tests = f_tests(parts, shape)});
+    effects.components.push_back(described(id, parts, shape));
     effects.effect[id] = std::move(parts.step_effect);
   }
-  if (model.replicas > 1 && total > 0) effects.share = std::sqrt(std::max(0.0, 1 - noise / total));
+  effects.share = real_share(model, noise, total);
   return effects;
 }
 
 double microbatch_coupling(const StepModel& model) {
   std::vector<std::vector<double>> residuals;
+  if (is_kernel_level(model)) return std::numeric_limits<double>::quiet_NaN();
   for (std::size_t i = 0; i < model.pools.classes.size(); ++i) {
     if (model.pools.classes[ClassId(i)].exchangeable && has_factor(model, ClassId(i))) {
       residuals.push_back(log_components(model, ClassId(i)).residual);

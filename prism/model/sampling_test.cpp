@@ -194,6 +194,94 @@ TEST(StepEffects, OneStepHasNone) {
   EXPECT_NEAR(effects.effect[id][0], 0, 1e-14);
 }
 
+// --- kernel level
+// ----------------------------------------------------------------------------------------------------
+
+/// `cells` ranks with two compute classes of three kernels each and a class of host work. A kernel takes
+/// around 1 ms, less by `log(rank, step)`.
+template <class Log>
+StepModel kernel_model(std::size_t cells, std::size_t steps, const Log& log) {
+  StepModel model = empty_model(1, steps);
+  model.cells = model.template_ranks = static_cast<std::uint32_t>(cells);
+  StepGraphBuilder builder;
+  for (std::size_t rank = 0; rank < cells; ++rank) {
+    for (const Category category : {Category::Compute, Category::Compute, Category::HostWork}) {
+      std::vector<double> values;
+      for (std::size_t k = 0; k < steps; ++k) {
+        for (std::size_t m = 0; m < 3; ++m) {
+          values.push_back(1e6 * static_cast<double>(m + 1) * std::exp(log(rank, k)));
+        }
+      }
+      const auto number = static_cast<std::int32_t>(rank);
+      const ClassId id = model.pools.add({.category = category, .rank = number, .members = 3}, values, 1);
+      for (std::uint32_t m = 0; m < 3; ++m) {
+        model.nodes.push_back({.rank = number, .cell = number, .duration_class = id, .member = m});
+        builder.add_node();
+      }
+    }
+  }
+  model.graph = builder.build("", [](std::uint32_t) { return ""; }).graph;
+  return model;
+}
+
+// All kernels of a cell and step share one factor, so the log of their sum is that of a class of one member.
+TEST(KernelLevelEffects, AreOfTheTotalComputeOfEachCellAndStep) {
+  const auto log = [](std::size_t rank, std::size_t k) {
+    return 0.1 * noise(1, 0, k) + 0.2 * noise(2, rank, 0) + 0.05 * noise(3, rank, k);
+  };
+  const StepEffects effects = estimate_step_effects(kernel_model(4, 9, log));
+  StepModel totals = empty_model(4, 9);
+  std::vector<double> values;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    for (std::size_t k = 0; k < 9; ++k) values.push_back(12e6 * std::exp(log(rank, k)));
+  }
+  const ClassId id = totals.pools.add({.key = "total"}, values, 4);
+  const Direct direct(totals, id);
+  ASSERT_EQ(effects.common.size(), 9U);
+  for (std::size_t k = 0; k < 9; ++k) EXPECT_NEAR(effects.common[k], direct.S[k], 1e-12) << "step " << k;
+  EXPECT_NEAR(effects.share, std::sqrt(std::max(0.0, 1 - direct.v_q / 4 / direct.v_S)), 1e-12);
+  ASSERT_EQ(effects.components.size(), 1U);
+  EXPECT_FALSE(effects.components[0].duration_class.has_value());
+  EXPECT_NEAR(effects.components[0].rank_sd, sd(direct.v_r - direct.v_q / 9), 1e-12);
+}
+
+// Every third step does twice the work: that is the step's kind and no effect to exchange.
+TEST(KernelLevelEffects, AreCentredByKindOfStep) {
+  StepModel model = kernel_model(3, 9, [](std::size_t rank, std::size_t k) {
+    return (k % 3 == 0 ? std::log(2.0) : 0.0) + 0.1 * noise(2, rank, 0) + 0.01 * noise(1, 0, k);
+  });
+  EXPECT_GT(estimate_step_effects(model).common[0], 0.3);
+  for (std::size_t k = 0; k < 9; ++k) model.step_kinds.push_back(k % 3 == 0 ? 5 : -5);
+  const StepEffects effects = estimate_step_effects(model);
+  double long_steps = 0;
+  for (std::size_t k = 0; k < 9; ++k) {
+    EXPECT_LT(std::abs(effects.common[k]), 0.02) << "step " << k;
+    if (k % 3 == 0) long_steps += effects.common[k];
+  }
+  EXPECT_NEAR(long_steps, 0, 1e-12);
+}
+
+TEST(KernelLevelEffects, OfOneTracedCellAreCommonUntilItIsExtended) {
+  StepModel model = kernel_model(1, 6, [](std::size_t, std::size_t k) { return 0.1 * noise(1, 0, k); });
+  EXPECT_EQ(estimate_step_effects(model).share, 1);
+  model.traced_replicas = 1;
+  model.replicas = 4;
+  EXPECT_EQ(estimate_step_effects(model).share, 0) << "nothing says that copies are slow together";
+}
+
+// Host work and lags make a model one of kernels, also of one rank.
+TEST(KernelLevel, IsToldFromCellsAndCategories) {
+  StepModel model = empty_model(2, 5);
+  add_class(model, 2, {});
+  add_class(model, 1, {}, Category::LaunchDelay);
+  EXPECT_FALSE(is_kernel_level(model));
+  model.cells = 2;
+  EXPECT_TRUE(is_kernel_level(model));
+  model.cells = 1;
+  add_class(model, 1, {}, Category::QueueLag);
+  EXPECT_TRUE(is_kernel_level(model));
+}
+
 double coupling_of(MadeJobSpec spec) {
   spec.dp = 3;
   spec.pp = 2;

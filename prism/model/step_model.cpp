@@ -21,6 +21,7 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
                    .digest = model.digest,
                    .mesh = model.mesh,
                    .replicas = model.replicas,
+                   .traced_replicas = model.traced_replicas,
                    .template_ranks = model.template_ranks,
                    .graph = model.graph,
                    .nodes = model.nodes,
@@ -40,7 +41,7 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
     if (!model.step_kinds.empty()) result.step_kinds.push_back(model.step_kinds[k]);
   }
   result.pools = with_steps(model.pools, model.step_count(), selected);
-  const std::size_t replicas = model.replicas;
+  const std::size_t replicas = model.pool_replicas();
   if (!model.recorded_start_ns.empty()) {
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
       for (const std::size_t k : selected) {

@@ -88,8 +88,10 @@ struct StepModel {
   std::string source;  ///< where it came from, as given
   std::string digest;  ///< of the input's bytes; empty if unknown
   Mesh mesh;
-  std::uint32_t replicas = 1;        ///< D copies of the template
-  std::uint32_t template_ranks = 1;  ///< ranks of one replica that the graph holds
+  std::uint32_t replicas = 1;         ///< D copies of the template
+  std::uint32_t traced_replicas = 0;  ///< replicas whose durations the pools hold; replica d takes those of
+                                      ///< d modulo this many; 0: all (extend_replicas.hpp)
+  std::uint32_t template_ranks = 1;   ///< ranks of one replica that the graph holds
   StepGraph graph;
   IdVector<NodeId, Node> nodes;
   DurationPools pools;
@@ -104,8 +106,8 @@ struct StepModel {
   std::uint32_t world_ranks = 0;     ///< ranks of the job the trace is of; 0: those that were traced
   std::vector<RankActivity> activity;
   std::vector<double>
-      recorded_start_ns;  ///< [(node * K + step) * D + replica] against the previous step's end;
-                          ///< NaN where it did not run; empty if not kept
+      recorded_start_ns;  ///< [(node * K + step) * pool_replicas() + replica] against the previous
+                          ///< step's end; NaN where it did not run; empty if not kept
   std::vector<Inference> inferences;
   std::vector<double> clock_offsets_ns;  ///< per rank [replica * stages + stage]; empty if not estimated
   ImportReport report;                   ///< what was dropped or changed on the way here
@@ -113,6 +115,12 @@ struct StepModel {
       recording;  ///< what it was built from, to build other delay modes; may be null
 
   [[nodiscard]] std::size_t step_count() const { return steps.size(); }
+  /// Replicas whose durations the pools hold.
+  [[nodiscard]] std::uint32_t pool_replicas() const {
+    return traced_replicas == 0 ? replicas : traced_replicas;
+  }
+  /// Ranks that were traced, of all replicas.
+  [[nodiscard]] std::uint64_t traced_ranks() const { return std::uint64_t{template_ranks} * pool_replicas(); }
 };
 
 /// The model with the profiled steps `selected` (indices into model.steps, repeats allowed) in place of all:

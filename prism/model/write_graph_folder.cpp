@@ -54,7 +54,7 @@ std::string pools_csv(const StepModel& model, const std::vector<std::string>& po
   std::string text = "pool,duration_s\n";
   for (std::size_t c = 0; c < pool_names.size(); ++c) {
     const std::string start = csv_field(pool_names[c]) + ",";
-    for (const double value : model.pools.all(ClassId(c), model.replicas)) {
+    for (const double value : model.pools.all(ClassId(c), model.pool_replicas())) {
       text += start + seconds_text(std::max(0.0, value)) + '\n';
     }
   }

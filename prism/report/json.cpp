@@ -88,7 +88,7 @@ Json score_json(const ModelScore& score) {
 }
 
 Json component_json(const StepModel& model, const ClassComponents& c) {
-  return {{"class", model.pools.classes[c.duration_class].key},
+  return {{"class", c.duration_class ? model.pools.classes[*c.duration_class].key : "all compute of a cell"},
           {"rank_sd", number(c.rank_sd)},
           {"step_sd", number(c.step_sd)},
           {"cell_sd", number(c.cell_sd)},
