@@ -39,18 +39,25 @@ std::vector<Pair> pairs_of(const StepModel& model) {
   return pairs;
 }
 
-bool is_lag(Category category) {
-  return category == Category::QueueLag || category == Category::Unexplained;
-}
+/// What is taken from the other step.
+enum class Carry { Everything, GpuAndLags, Lags };
 
-/// The value a node takes when step `from` is replayed in the graph of step `to`. Zero stands for "did not run".
-double carried(Category category, double from, double to, bool only_lags) {
-  if (to == 0 || from == 0 || category == Category::StepStart) return to;
-  return only_lags && !is_lag(category) ? to : from;
+bool carries(Category category, Carry what) {
+  switch (category) {
+    case Category::StepStart:
+      return false;
+    case Category::QueueLag:
+    case Category::Unexplained:
+      return true;
+    case Category::HostWork:
+      return what == Carry::Everything;
+    default:
+      return what != Carry::Lags;
+  }
 }
 
 /// The model with one "step" per pair.
-StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, bool only_lags) {
+StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, Carry what) {
   StepModel result = model;
   result.steps.assign(pairs.size(), 0);
   result.observed_ns.clear();
@@ -61,14 +68,17 @@ StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, boo
   for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
     const DurationClass& old = model.pools.classes[ClassId(c)];
     const std::size_t copies = old.per_replica ? model.replicas : 1;
+    const bool carried = carries(old.category, what);
     std::vector<double> values;
     values.reserve(copies * pairs.size() * old.members);
     for (std::size_t copy = 0; copy < copies; ++copy) {
       const auto pool = model.pools.pool(ClassId(c), copy);
       for (const auto& [from, to] : pairs) {
         for (std::size_t m = 0; m < old.members; ++m) {
-          values.push_back(
-              carried(old.category, pool[from * old.members + m], pool[to * old.members + m], only_lags));
+          const double theirs = pool[from * old.members + m];
+          const double own = pool[to * old.members + m];
+          // Zero stands for "did not run".
+          values.push_back(theirs != 0 && own != 0 && carried ? theirs : own);
         }
       }
     }
@@ -77,7 +87,9 @@ StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, boo
   return result;
 }
 
-std::vector<double> replayed(const StepModel& model, const RunControl& control) {
+std::vector<double> replayed(const StepModel& base, const std::vector<Pair>& pairs, Carry what,
+                             const RunControl& control) {
+  const StepModel model = with_pairs(base, pairs, what);
   return Simulation(model, Sampling::Recorded, {})
       .step_times_ns(0, 0, static_cast<std::uint32_t>(model.step_count()), control);
 }
@@ -106,15 +118,17 @@ std::vector<CrossStep> replay_across_steps(const StepModel& model, const RunCont
   if (std::ranges::none_of(model.pools.classes, is_host)) return {};
   const std::vector<Pair> pairs = pairs_of(model);
   if (pairs.empty()) return {};
-  const std::vector<double> all = replayed(with_pairs(model, pairs, false), control);
-  const std::vector<double> lags = replayed(with_pairs(model, pairs, true), control);
+  const std::vector<double> all = replayed(model, pairs, Carry::Everything, control);
+  const std::vector<double> gpu = replayed(model, pairs, Carry::GpuAndLags, control);
+  const std::vector<double> lags = replayed(model, pairs, Carry::Lags, control);
   std::vector<CrossStep> result;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto [from, to] = pairs[i];
     result.push_back({.from = model.steps[from],
                       .to = model.steps[to],
                       .error = all[i] / model.observed_ns[to] - 1,
-                      .own_lags_error = lags[i] / model.observed_ns[to] - 1,
+                      .gpu_error = gpu[i] / model.observed_ns[to] - 1,
+                      .lags_error = lags[i] / model.observed_ns[to] - 1,
                       .observed_change = model.observed_ns[from] / model.observed_ns[to] - 1,
                       .kept_share = kept_share(model, pairs[i])});
   }

@@ -16,8 +16,9 @@ namespace prism {
 struct CrossStep {
   int from = 0;                ///< step that gave durations and lags
   int to = 0;                  ///< step whose structure and state at its begin were used
-  double error = 0;            ///< replayed / observed time of `to` - 1
-  double own_lags_error = 0;   ///< the same with durations of `to` and only lags of `from`
+  double error = 0;            ///< all durations and lags of `from`: replayed / observed time of `to` - 1
+  double gpu_error = 0;        ///< durations of GPU ops and lags of `from`, host work of `to`
+  double lags_error = 0;       ///< only lags of `from`, all durations of `to`
   double observed_change = 0;  ///< observed time of `from` / of `to` - 1: what the job itself varied
   double kept_share =
       0;  ///< of the nodes of `to`, those that `from` did not run and that kept their own values

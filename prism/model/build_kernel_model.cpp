@@ -22,15 +22,16 @@ namespace {
 
 constexpr double kSameKindShare = 0.01;  // of the ops: steps that differ by no more are of one kind
 
-Category category_of(const KernelNode& node, bool unexplained, bool pair) {
+Category category_of(const KernelNode& node, bool unexplained, bool host_bound, bool pair) {
   switch (node.role) {
     case KernelRole::LaneStart:
       return Category::StepStart;
     case KernelRole::CallBegin:
       return Category::HostWork;
     case KernelRole::CallEnd:
-    case KernelRole::Launch:
       return Category::QueueLag;
+    case KernelRole::Launch:
+      return host_bound ? Category::HostWork : Category::QueueLag;
     case KernelRole::Gap:
       return unexplained ? Category::Unexplained : Category::QueueLag;
     case KernelRole::Waiting:
@@ -287,7 +288,8 @@ class Describer {
     const KernelNode& node = graph_.nodes[id];
     const CommunicationOp* comm = communication(node.rank, node.vertex);
     const bool pair = node.role == KernelRole::Transfer && comm != nullptr && is_point_to_point(comm->kind);
-    const Category category = category_of(node, durations_.unexplained[id.value], pair);
+    const Category category =
+        category_of(node, durations_.unexplained[id.value], durations_.host_bound[id.value], pair);
     const double* values = durations_.value_ns.data() + id.value * steps_.size();
     model.nodes[id].duration_class = model.pools.add(
         {.key = key_of(node, category), .category = category, .rank = static_cast<std::int32_t>(node.rank)},

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kUsualGapNs = 20'000;  // beyond the rank's usual gap; a later start is unexplained
 
+constexpr std::int64_t kLongLaunchNs = 100'000;  // a launch call this long did more than enqueue
+
 /// What tells transfers of one kind apart: the shortest one seen stands for the transfer without waiting.
 using TransferKey = std::tuple<CollectiveKind, std::int64_t, std::int32_t, std::uint32_t>;
 
@@ -23,6 +25,7 @@ class Measure {
     result_.value_ns.resize(graph.nodes.size() * steps.size());
     result_.start_ns.resize(graph.nodes.size() * steps.size(), std::numeric_limits<double>::quiet_NaN());
     result_.unexplained.resize(graph.nodes.size(), false);
+    result_.host_bound.resize(graph.nodes.size(), false);
   }
 
   KernelDurations run() {
@@ -79,7 +82,6 @@ class Measure {
   }
 
   void walk(std::size_t step) {
-    double unexplained = 0;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeId id(i);
       const KernelNode& node = graph_.nodes[id];
@@ -102,16 +104,13 @@ class Measure {
           }
           break;
         case KernelRole::Launch:
-          value = launch(node, step);
+          value = launch(id, node, step);
           break;
         case KernelRole::Gap:
           if (const auto o = at(node, node.vertex, step); o != kAbsent) {
             value = since_zero(node.rank, op(node.rank, o).start_ns, step) - ready;
             const double late = value - job_.ranks[node.rank].lags.gap_ns;
-            if (late > kUsualGapNs) {
-              result_.unexplained[i] = true;
-              unexplained += late;
-            }
+            if (late > kUsualGapNs) result_.unexplained[i] = true;
           }
           break;
         case KernelRole::Join:
@@ -130,8 +129,6 @@ class Measure {
       result_.value_ns[i * steps_.size() + step] = value;
       finish_[i] = ready + value;
     }
-    const auto step_ns = static_cast<double>(steps_.end_ns[step] - steps_.begin_ns[step]);
-    result_.unexplained_share.push_back(unexplained / static_cast<double>(job_.ranks.size()) / step_ns);
   }
 
   /// A stream: until when it was busy with earlier work. A thread: when it made its first call of the step,
@@ -169,13 +166,27 @@ class Measure {
     return false;
   }
 
-  /// The latency that a launch of this kind always has. The gap that follows is counted there.
-  [[nodiscard]] double launch(const KernelNode& node, std::size_t step) const {
+  /// The latency that a launch of this kind always has. If nothing but the launch held the op up and the call was long
+  /// (it loaded a module, allocated memory), up to the call's end. The gap that follows is counted there.
+  [[nodiscard]] double launch(NodeId id, const KernelNode& node, std::size_t step) {
     const RankRecording& rank = job_.ranks[node.rank];
     const std::uint32_t index = at(node, node.vertex, step);
-    const std::uint32_t call = at(node, node.call, step);
-    if (index == kAbsent || call == kAbsent || rank.launches.call_of[index] != call) return 0;
-    return std::max(0.0, rank.lags.launch(rank.trace->calls[call].name) - rank.lags.gap_ns);
+    const std::uint32_t launched_by = at(node, node.call, step);
+    if (index == kAbsent || launched_by == kAbsent || rank.launches.call_of[index] != launched_by) return 0;
+    const HostCall& call = rank.trace->calls[launched_by];
+    const double usual = std::max(0.0, rank.lags.launch(call.name) - rank.lags.gap_ns);
+    const bool from_end = graph_.templates[node.rank].vertices[node.call].kind == VertexKind::CallEnd;
+    if (from_end) return 0;
+    const std::int64_t start = rank.trace->gpu_ops[index].start_ns;
+    const auto before = rank.streams.previous[index];
+    const bool stream_was_free =
+        !before || static_cast<double>(start - rank.trace->gpu_ops[*before].end_ns()) > kUsualGapNs;
+    if (call.duration_ns < kLongLaunchNs || !stream_was_free) return usual;
+    const double waited = static_cast<double>(start - call.start_ns) - rank.lags.gap_ns;
+    const double longest = static_cast<double>(call.duration_ns) + usual;
+    if (std::min(waited, longest) <= usual) return usual;
+    result_.host_bound[id.value] = true;
+    return std::min(waited, longest);
   }
 
   /// What a communication took longer than the shortest of its kind, once all traced members were there.

@@ -18,8 +18,7 @@ struct KernelDurations {
       start_ns;  ///< same shape: of compute and transfers against the begin of the step; NaN elsewhere
   /// [node] Gaps: whether in some step a start is later than dependencies and usual lags explain.
   std::vector<bool> unexplained;
-  std::vector<double>
-      unexplained_share;  ///< [step] sum of the unexplained lags of all ranks / ranks / step time
+  std::vector<bool> host_bound;  ///< [node] launches: whether in some step the call itself took long
 };
 
 KernelDurations measure_durations(const KernelRecording& job, const JobSteps& steps,

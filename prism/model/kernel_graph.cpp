@@ -133,7 +133,10 @@ class Assembler {
   /// Communication whose other members were not traced waits for them, as long as it was recorded to.
   void add_untraced_waits() {
     for (const LocalOp& local : job_.matching.local) {
-      if (local.reason != LocalReason::Untraced) continue;
+      const bool untraced = local.reason == LocalReason::Untraced ||
+                            local.reason == LocalReason::PeerUnknown ||
+                            local.reason == LocalReason::GroupUnknown;
+      if (!untraced) continue;
       const auto rank = static_cast<std::uint32_t>(local.op.trace);
       const std::uint32_t vertex = vertex_of(local.op);
       if (vertex == kAbsent || !joined_.emplace(rank, vertex).second) continue;

@@ -47,13 +47,14 @@ class Finder {
     result_.gpu_ops = static_cast<std::uint32_t>(trace.gpu_ops.size());
     result_.calls = static_cast<std::uint32_t>(trace.calls.size());
     result_.blocks.assign(trace.calls.size(), false);
+    enqueued_at_end_.assign(trace.calls.size(), false);
     first_op_of_.assign(trace.calls.size() + 1, 0);
     index_launches();
   }
 
   RankDependencies run() {
-    add_stream_and_launch_edges();
     add_host_edges();
+    add_stream_and_launch_edges();
     if (!add_recorded_waits()) {
       add_entry_edges();
       add_exit_edges();
@@ -118,7 +119,9 @@ class Finder {
   void add_stream_and_launch_edges() {
     for (std::uint32_t i = 0; i < result_.gpu_ops; ++i) {
       if (streams_.previous[i]) add(*streams_.previous[i], i, DependencyKind::Stream);
-      if (launches_.call_of[i]) add(result_.call_begin(*launches_.call_of[i]), i, DependencyKind::Launch);
+      if (const auto c = launches_.call_of[i]) {
+        add(enqueued_at_end_[*c] ? result_.call_end(*c) : result_.call_begin(*c), i, DependencyKind::Launch);
+      }
     }
   }
 
@@ -224,8 +227,10 @@ class Finder {
     if (by_then == 0 || here.end_ns() - by_start_.time_ns[by_then - 1] > kQueueRoomNs) return;
     // Room came when that op started, so when the one before it on its stream ended.
     const auto freed = streams_.previous[by_start_.ops[by_then - 1]];
-    if (freed && op(*freed).end_ns() <= here.end_ns() + kClockJitterNs)
-      block(c, *freed, DependencyKind::QueueFull);
+    if (!freed || op(*freed).end_ns() > here.end_ns() + kClockJitterNs) return;
+    block(c, *freed, DependencyKind::QueueFull);
+    const auto runs_later = [&](std::uint32_t i) { return op(i).start_ns >= here.end_ns(); };
+    enqueued_at_end_[c] = std::ranges::all_of(ops, runs_later);
   }
 
   // ---- streams ---------------------------------------------------------------------------------------
@@ -353,15 +358,22 @@ class Finder {
     return std::nullopt;
   }
 
+  /// When an op could start at the earliest for all that its launch, a host activity, says.
+  [[nodiscard]] double launched(std::uint32_t activity) const {
+    const bool at_end = activity >= result_.gpu_ops + result_.calls;
+    const HostCall& here = call(activity - result_.gpu_ops - (at_end ? result_.calls : 0));
+    return at_end ? static_cast<double>(here.end_ns())
+                  : static_cast<double>(here.start_ns) + lags_.launch(here.name);
+  }
+
   /// A start that no dependency found so far explains, right after the end of an op elsewhere on the device.
   void add_residual_edges() {
     std::vector<double> ready(result_.gpu_ops, -1e300);
     for (const Dependency& edge : result_.edges) {
       if (edge.after >= result_.gpu_ops) continue;
       const bool from_op = edge.before < result_.gpu_ops;
-      const double free = from_op ? static_cast<double>(op(edge.before).end_ns()) + lags_.gap_ns
-                                  : static_cast<double>(call(edge.before - result_.gpu_ops).start_ns) +
-                                        lags_.launch(call(edge.before - result_.gpu_ops).name);
+      const double free =
+          from_op ? static_cast<double>(op(edge.before).end_ns()) + lags_.gap_ns : launched(edge.before);
       ready[edge.after] = std::max(ready[edge.after], free);
     }
     for (std::uint32_t i = 0; i < result_.gpu_ops; ++i) {
@@ -386,6 +398,8 @@ class Finder {
   const RankCommunication& communication_;
   const UsualLags& lags_;
   RankDependencies result_;
+  std::vector<bool>
+      enqueued_at_end_;  // [call] it found the queue full: its ops were launched when it returned
   std::vector<std::uint32_t> ops_by_call_;
   std::vector<std::uint32_t> first_op_of_;  // [call] into ops_by_call_, calls + 1 of them
   OpsByTime by_start_;

@@ -25,7 +25,7 @@ KernelRecording record_ranks(std::vector<RankTrace> traces, const RunControl& co
     recording.communication[i] = find_communication(trace, rank.launches);
     rank.streams = find_stream_order(trace);
     rank.lags = measure_usual_lags(trace, rank.launches, rank.streams);
-    rank.steps = find_trace_steps(trace, rank.launches, reports[i]);
+    rank.steps = find_trace_steps(trace, rank.launches, rank.streams, reports[i]);
     rank.dependencies =
         find_dependencies(trace, rank.launches, rank.streams, recording.communication[i], rank.lags);
   });

@@ -87,16 +87,29 @@ std::optional<std::size_t> window_at(const std::vector<Window>& windows, std::in
 /// GPU ops that belong to no step, by when they were enqueued: before the trace, or between runs of steps.
 class OpsOutsideSteps {
  public:
-  OpsOutsideSteps(const RankTrace& trace, const Launches& launches,
-                  const std::vector<std::optional<std::size_t>>& step_of) {
+  OpsOutsideSteps(const RankTrace& trace, const Launches& launches, const StreamOrder& streams,
+                  const std::vector<std::optional<std::size_t>>& step_of, ImportReport& report) {
+    std::vector<bool> has_launched(streams.streams.size(), false);  // so far on the stream
+    std::size_t lost = 0;
     for (std::size_t i = 0; i < trace.gpu_ops.size(); ++i) {
-      if (step_of[i]) continue;
       const auto call = launches.call_of[i];
+      const std::uint32_t stream = streams.stream_of[i];
+      if (call) has_launched[stream] = true;
+      if (step_of[i]) continue;
+      if (!call && has_launched[stream]) {
+        ++lost;
+        continue;
+      }
       ops_.push_back({call ? trace.calls[*call].start_ns : kLongAgo, trace.gpu_ops[i].end_ns()});
     }
+    if (lost > 0) {
+      report.add(
+          {Severity::DataLoss, "GPU ops whose launch was not recorded, so in no step", lost, {trace.source}});
+    }
     std::ranges::sort(ops_, {}, &Op::enqueued_ns);
-    for (std::size_t i = 1; i < ops_.size(); ++i)
+    for (std::size_t i = 1; i < ops_.size(); ++i) {
       ops_[i].latest_end_ns = std::max(ops_[i].latest_end_ns, ops_[i - 1].latest_end_ns);
+    }
   }
   /// Last end of the ops enqueued before a time.
   [[nodiscard]] std::optional<std::int64_t> last_end(std::int64_t before_ns) const {
@@ -122,7 +135,8 @@ bool is_ordered_call(const HostCall& call) {
 }  // namespace
 
 std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& launches,
-                                        ImportReport& report, const std::string& annotation) {
+                                        const StreamOrder& streams, ImportReport& report,
+                                        const std::string& annotation) {
   if (trace.gpu_ops.empty()) return {};
   std::vector<Window> windows = annotated_windows(trace, annotation, report);
   const bool annotated = !windows.empty();
@@ -157,13 +171,14 @@ std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& 
       step.end_ns = std::max(step.end_ns, trace.gpu_ops[i].end_ns());
     }
   }
-  const OpsOutsideSteps outside(trace, launches, step_of);
+  const OpsOutsideSteps outside(trace, launches, streams, step_of, report);
   std::optional<std::int64_t> previous;  // last end of the steps so far
   for (std::size_t w = 0; w < steps.size(); ++w) {
     if (steps[w].gpu_ops.empty()) continue;
     const auto other = outside.last_end(windows[w].start_ns);
     const std::optional<std::int64_t> end = std::max(previous, other);
-    if (end && (*end >= windows[w].start_ns || windows[w].follows)) steps[w].previous_end_ns = end;
+    const bool overlaps = end && *end >= windows[w].start_ns;
+    if (end && (overlaps || windows[w].follows) && *end < steps[w].end_ns) steps[w].previous_end_ns = end;
     previous = std::max(previous, std::optional(steps[w].end_ns));
   }
   std::erase_if(steps, [](const TraceStep& s) { return s.gpu_ops.empty(); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "prism/model/launches.hpp"
+#include "prism/model/stream_order.hpp"
 #include "prism/trace/import_report.hpp"
 #include "prism/trace/rank_trace.hpp"
 
@@ -34,7 +35,7 @@ struct TraceStep {
 /// than 80 % of the ops of the one before, are left out and reported. Without annotations the whole trace is
 /// step 0.
 std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& launches,
-                                        ImportReport& report,
+                                        const StreamOrder& streams, ImportReport& report,
                                         const std::string& annotation = "ProfilerStep#");
 
 }  // namespace prism

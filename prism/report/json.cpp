@@ -155,6 +155,25 @@ std::string replay_json(const StepModel& model, const ReplayResult& result, cons
                      {"error", number(step.error())}});
   }
   json["steps"] = std::move(steps);
+  if (result.start_errors) {
+    json["op_start_error_s"] = {{"ops", result.start_errors->ops},
+                                {"p50", seconds(result.start_errors->p50_ns)},
+                                {"p99", seconds(result.start_errors->p99_ns)}};
+  }
+  if (result.unexplained_share) json["unexplained_share"] = number(*result.unexplained_share);
+  if (!result.across_steps.empty()) {
+    Json across = Json::array();
+    for (const CrossStep& pair : result.across_steps) {
+      across.push_back({{"from", pair.from},
+                        {"to", pair.to},
+                        {"error", number(pair.error)},
+                        {"gpu_error", number(pair.gpu_error)},
+                        {"lags_error", number(pair.lags_error)},
+                        {"observed_change", number(pair.observed_change)},
+                        {"kept_share", number(pair.kept_share)}});
+    }
+    json["across_steps"] = std::move(across);
+  }
   return text_of(std::move(json), model, result.warnings);
 }
 

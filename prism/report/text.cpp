@@ -163,6 +163,39 @@ std::string interval(const TimeColumn& column, const std::optional<double>& low,
   return fmt::format("{} .. {}", low ? column.bare(*low) : "?", high ? column.bare(*high) : "?");
 }
 
+/// What only kernel-level models have: start errors, unexplained lags, lags of one step in the graph of another.
+std::string kernel_replay(const ReplayResult& result) {
+  std::string text;
+  if (result.start_errors) {
+    text += fmt::format("\nstarts of {}: off by {} (p50), {} (p99)\n", plural(result.start_errors->ops, "op"),
+                        time_text(result.start_errors->p50_ns), time_text(result.start_errors->p99_ns));
+  }
+  if (result.unexplained_share) {
+    text += fmt::format("lags that nothing explains: {:.1f} % of the step, mean over ranks\n",
+                        100 * *result.unexplained_share);
+  }
+  if (result.across_steps.empty()) return text;
+  text += fmt::format(
+      "\nacross steps: one step's graph and state at its begin, values of another; error of the step time\n"
+      "  {:<34} {:>8} {:>9}   ({})\n",
+      "taken from the other step", "median", "worst", plural(result.across_steps.size(), "pair"));
+  const auto line = [&](std::string_view what, auto member) {
+    std::vector<double> errors;
+    double worst = 0;
+    for (const CrossStep& pair : result.across_steps) {
+      errors.push_back(std::abs(pair.*member));
+      if (std::abs(pair.*member) > std::abs(worst)) worst = pair.*member;
+    }
+    std::ranges::sort(errors);
+    text += fmt::format("  {:<34} {:>6.2f} % {:>9}\n", what, 100 * errors[errors.size() / 2], percent(worst));
+  };
+  line("lags", &CrossStep::lags_error);
+  line("lags and durations of GPU ops", &CrossStep::gpu_error);
+  line("lags, durations and host work", &CrossStep::error);
+  line("the steps themselves differ by", &CrossStep::observed_change);
+  return text;
+}
+
 }  // namespace
 
 std::string inspect_text(const StepModel& model, const InspectResult& result) {
@@ -204,6 +237,7 @@ std::string replay_text(const StepModel& model, const ReplayResult& result) {
   text += fmt::format("{:>8} {:>14} {:>14} {:>10}\n", "mean", column(result.mean_observed_ns),
                       column(result.mean_replayed_ns),
                       percent(result.mean_replayed_ns / result.mean_observed_ns - 1, 3));
+  text += kernel_replay(result);
   return text + notes(model, result.warnings);
 }
 
