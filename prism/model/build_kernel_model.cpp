@@ -154,6 +154,7 @@ class Describer {
     const auto [place, is_new] = short_names_.try_emplace(full);
     if (is_new) {
       place->second = parse_kernel_name(full).base;
+      while (place->second.ends_with(' ')) place->second.pop_back();
       if (place->second.empty()) place->second = full;
     }
     return place->second;

@@ -16,6 +16,8 @@ constexpr std::size_t kDeepQueue = 512;          // ops enqueued but not started
 constexpr std::int64_t kLateStartNs = 20'000;    // later than all known dependencies allow
 constexpr std::int64_t kNearEndNs = 20'000;      // a residual dependency ends this shortly before
 constexpr std::size_t kMostCandidates = 64;
+constexpr std::size_t kMostResidual =
+    6;  // ops that ended just before a late start; other steps tell which it was
 
 /// GPU ops in some order of time, to search by it.
 struct OpsByTime {
@@ -381,13 +383,14 @@ class Finder {
       if (ready[i] < -1e299 || static_cast<double>(start) - ready[i] <= static_cast<double>(kLateStartNs))
         continue;
       const std::size_t found = by_end_.up_to(start + kClockJitterNs);
+      std::size_t candidates = 0;
       for (std::size_t tried = 0; tried < std::min(found, kMostCandidates); ++tried) {
         const std::uint32_t other = by_end_.ops[found - 1 - tried];
         if (op(other).end_ns() < start - kNearEndNs) break;
         if (streams_.stream_of[other] == streams_.stream_of[i] || op(other).device != op(i).device) continue;
         if (launch_time(other).value_or(start) > launch_time(i).value_or(start)) continue;
         add(other, i, DependencyKind::Residual);
-        break;
+        if (++candidates == kMostResidual) break;
       }
     }
   }

@@ -256,12 +256,20 @@ class Merger {
   std::map<std::tuple<VertexKind, std::size_t, std::uint64_t>, std::uint32_t> occurrences_;
 };
 
+/// All-to-all of tokens, sends of activations: sizes vary from step to step, so they cannot tell ops apart.
+bool moves_fixed_sizes(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather ||
+         kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Broadcast ||
+         kind == CollectiveKind::Reduce;
+}
+
 }  // namespace
 
 std::uint64_t op_signature(const RankRecording& rank, std::uint32_t gpu_op) {
   std::uint64_t signature = content_digest(rank.trace->name(rank.trace->gpu_ops[gpu_op].name));
   if (const auto comm = rank.communication->of_gpu_op[gpu_op]) {
     const CommunicationOp& op = rank.communication->ops[*comm];
+    if (!moves_fixed_sizes(op.kind)) return mix_id(signature, static_cast<std::uint64_t>(op.kind));
     signature = mix_id(mix_id(signature, static_cast<std::uint64_t>(op.in_elements)),
                        static_cast<std::uint64_t>(op.out_elements));
   }
