@@ -170,32 +170,24 @@ class Search {
     misfit_.reason = reason;
   }
 
-  /// The candidate whose ends agree clearly best; among equals the one that needs clearly the smaller change of a
-  /// known clock offset.
+  /// The candidate whose ends agree clearly best; among equals the one that needs clearly the smallest change of a known
+  /// clock offset; among equals again (equal ops in equal intervals) the one that leaves no op without a partner.
   OrderResult pick(std::vector<OrderAlignment>& candidates, std::optional<std::int64_t> offset_ns) const {
-    OrderResult result;
-    const auto by_spread = [](const OrderAlignment& c) {
-      return c.pairs > 1 ? std::max(c.spread_ns, 1000.0) : INFINITY;  // one pair has no spread
-    };
-    const auto by_offset = [&](const OrderAlignment& c) {
-      return std::max(static_cast<double>(std::abs(c.offset_ns - *offset_ns)), 1000.0);
-    };
-    const auto clear_best = [&](const auto& cost) -> const OrderAlignment* {
-      const auto best = std::ranges::min_element(candidates, {}, cost);
-      const bool is_clear = std::ranges::all_of(candidates, [&](const OrderAlignment& c) {
-        return c.shift == best->shift || cost(c) > kClearlyBetter * cost(*best);
+    keep_best(candidates, [](const OrderAlignment& c) {
+      return c.pairs > 1 ? c.spread_ns : INFINITY;  // one pair has no spread
+    });
+    if (candidates.size() > 1 && offset_ns) {
+      keep_best(candidates, [&](const OrderAlignment& c) {
+        return std::abs(static_cast<double>(c.offset_ns - *offset_ns));
       });
-      return is_clear ? &*best : nullptr;
-    };
-    const OrderAlignment* best = nullptr;
-    if (candidates.size() == 1) {
-      best = candidates.data();
-    } else {
-      best = clear_best(by_spread);
-      if (best == nullptr && offset_ns) best = clear_best(by_offset);
     }
-    if (best != nullptr) {
-      result.alignment = *best;
+    if (candidates.size() > 1 && a_.size() == b_.size()) {
+      const auto whole = std::ranges::find(candidates, 0, &OrderAlignment::shift);
+      if (whole != candidates.end()) candidates = {*whole};
+    }
+    OrderResult result;
+    if (candidates.size() == 1) {
+      result.alignment = std::move(candidates.front());
     } else {
       result.failure.ambiguous = true;
       result.failure.in_a = a_.size() - 1;
@@ -203,6 +195,14 @@ class Search {
       result.failure.reason = "match equally well at " + std::to_string(candidates.size()) + " shifts";
     }
     return result;
+  }
+
+  /// Drops the candidates that are clearly worse than the best. Below a microsecond all are equal.
+  template <class Cost>
+  static void keep_best(std::vector<OrderAlignment>& candidates, const Cost& cost) {
+    double best = INFINITY;
+    for (const OrderAlignment& c : candidates) best = std::min(best, std::max(cost(c), 1000.0));
+    std::erase_if(candidates, [&](const OrderAlignment& c) { return cost(c) > kClearlyBetter * best; });
   }
 
   std::span<const OrderedOp> a_;

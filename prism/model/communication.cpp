@@ -9,8 +9,19 @@ namespace prism {
 
 namespace {
 
+constexpr std::string_view kAnnotationPrefix = "nccl:";
+
 bool is_wait(const RankTrace& trace, const CommRecord& record) {
   return trace.name(record.collective) == "wait";
+}
+
+bool is_informative(NameId collective, std::int64_t sequence, std::int64_t in_elements,
+                    std::int64_t out_elements) {
+  return collective != NameId() || sequence >= 0 || in_elements >= 0 || out_elements >= 0;
+}
+
+bool is_informative(const CommRecord& record) {
+  return is_informative(record.collective, record.sequence, record.in_elements, record.out_elements);
 }
 
 /// What `from` knows and `into` lacks.
@@ -35,6 +46,12 @@ void fill_in(CommunicationOp& into, const CommRecord& from) {
   if (!into.group_pointer) into.group_pointer = from.group_pointer;
 }
 
+/// Of two counts, -1 being unknown. No real count is near the limit.
+std::int64_t sum(std::int64_t a, std::int64_t b) {
+  if (a < 0 || b < 0) return std::max(a, b);
+  return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 /// Whether a kernel that says `kernel` can be the work of a record that says `recorded`.
 bool can_be(CollectiveKind kernel, CollectiveKind recorded) {
   if (kernel == CollectiveKind::Unknown || recorded == CollectiveKind::Unknown || kernel == recorded)
@@ -57,9 +74,13 @@ class Finder {
     for (std::uint32_t i = 0; i < trace_.gpu_ops.size(); ++i) consider(i, record_of[i]);
     claim_coalesced();
     claim_by_order();
-    for (CommunicationOp& op : found_.ops) finish(op);
-    for (const std::uint32_t record : records_) {
-      if (!owned_[record]) ++found_.records_without_op;
+    const std::vector<std::optional<std::uint32_t>> annotation_of =
+        annotations_around_launches(trace_, launches_, communication_annotations());
+    found_.of_gpu_op.resize(trace_.gpu_ops.size());
+    for (CommunicationOp& op : found_.ops) finish(op, annotation_of[op.gpu_op]);
+    for (const CommunicationOp& op : found_.ops) found_.with_metadata += is_informative(op) ? 1U : 0U;
+    for (const std::uint32_t i : records_) {
+      if (!owned_[i]) ++(is_informative(record(i)) ? found_.records_without_op : found_.wait_records);
     }
     return std::move(found_);
   }
@@ -145,7 +166,6 @@ class Finder {
       op.thread = call.thread;
     }
     if (host_record) own(op, *host_record);
-    if (gpu_op.comm || host_record) ++found_.with_metadata;
     found_.ops.push_back(std::move(op));
   }
 
@@ -171,7 +191,8 @@ class Finder {
     auto next = records_.begin();
     for (CommunicationOp* op : issued) {
       for (; next != records_.end() && trace_.cpu_ops[*next].start_ns <= *op->issue_ns; ++next) {
-        if (!owned_[*next]) pending[trace_.cpu_ops[*next].thread.value].push_back(*next);
+        if (!owned_[*next] && is_informative(record(*next)))
+          pending[trace_.cpu_ops[*next].thread.value].push_back(*next);
       }
       std::vector<std::uint32_t>& before = pending[op->thread->value];
       if (op->evidence == CommEvidence::Name && !before.empty()) {
@@ -194,7 +215,6 @@ class Finder {
     }
     if (first == before.end()) return;
     op.evidence = CommEvidence::CoalescedRecords;
-    ++found_.with_metadata;
     for (auto it = first; it != before.end(); ++it) own(op, *it);
     if (op.records.size() > 1) add_up(op);
   }
@@ -204,10 +224,8 @@ class Finder {
     op.in_elements = op.out_elements = -1;
     for (const CommId id : op.records) {
       const CommRecord& part = trace_.comms[id.value];
-      if (part.in_elements >= 0)
-        op.in_elements = std::max<std::int64_t>(op.in_elements, 0) + part.in_elements;
-      if (part.out_elements >= 0)
-        op.out_elements = std::max<std::int64_t>(op.out_elements, 0) + part.out_elements;
+      op.in_elements = sum(op.in_elements, part.in_elements);
+      op.out_elements = sum(op.out_elements, part.out_elements);
       if (is_point_to_point(recorded_kind(part))) op.kind = CollectiveKind::SendRecv;
     }
     if (op.kind == CollectiveKind::SendRecv) op.source = op.destination = -1;
@@ -221,28 +239,43 @@ class Finder {
       if (op->evidence != CommEvidence::Name || trace_.gpu_ops[op->gpu_op].correlation > 0) continue;
       const std::int64_t start = trace_.gpu_ops[op->gpu_op].start_ns;
       while (free_record != records_.rend() &&
-             (owned_[*free_record] || trace_.cpu_ops[*free_record].start_ns > start)) {
+             (owned_[*free_record] || !is_informative(record(*free_record)) ||
+              trace_.cpu_ops[*free_record].start_ns > start)) {
         ++free_record;
       }
       if (free_record == records_.rend()) return;
       if (!can_be(found_.kernels[op->kernel].kind, recorded_kind(record(*free_record)))) continue;
       op->evidence = CommEvidence::RecordByOrder;
-      ++found_.with_metadata;
       own(*op, *free_record);
     }
   }
 
-  void finish(CommunicationOp& op) {
+  /// "nccl:all_reduce", "nccl:send 0->1", ...
+  std::vector<std::uint32_t> communication_annotations() const {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t i = 0; i < trace_.annotations.size(); ++i) {
+      if (trace_.name(trace_.annotations[i].name).starts_with(kAnnotationPrefix)) found.push_back(i);
+    }
+    return found;
+  }
+
+  void finish(CommunicationOp& op, std::optional<std::uint32_t> annotation) {
     const KernelName& name = found_.kernels[op.kernel];
     if (op.kind == CollectiveKind::Unknown) op.kind = kind_of_collective(trace_.name(op.collective));
     if (op.kind == CollectiveKind::Unknown) op.kind = name.kind;
+    // Most collectives can run as sends and receives, and some kernels are named after none.
+    if (annotation && op.collective == NameId() &&
+        (op.kind == CollectiveKind::Unknown || op.kind == CollectiveKind::SendRecv)) {
+      const std::string_view text = trace_.name(trace_.annotations[*annotation].name);
+      const CollectiveKind annotated = kind_of_collective(text.substr(kAnnotationPrefix.size()));
+      if (annotated != CollectiveKind::Unknown) op.kind = annotated;
+    }
     std::optional<int> size = element_bytes(trace_.name(op.dtype));
     if (!size) size = element_bytes(name.dtype);
     const std::int64_t elements = std::max(op.in_elements, op.out_elements);
     // A size that would not fit is not a size.
     if (size && elements >= 0 && elements <= INT64_MAX / *size) op.bytes = elements * *size;
     if (op.kind == CollectiveKind::Copy && op.bytes < 0) op.bytes = trace_.gpu_ops[op.gpu_op].bytes;
-    found_.of_gpu_op.resize(trace_.gpu_ops.size());
     found_.of_gpu_op[op.gpu_op] = static_cast<std::uint32_t>(&op - found_.ops.data());
   }
 
@@ -258,11 +291,13 @@ class Finder {
 
 }  // namespace
 
+bool is_informative(const CommunicationOp& op) {
+  return is_informative(op.collective, op.sequence, op.in_elements, op.out_elements);
+}
+
 RankCommunication find_communication(const RankTrace& trace, const Launches& launches,
                                      const std::vector<CommunicationPattern>& patterns) {
-  RankCommunication found = Finder(trace, launches, patterns).find();
-  found.of_gpu_op.resize(trace.gpu_ops.size());
-  return found;
+  return Finder(trace, launches, patterns).find();
 }
 
 }  // namespace prism

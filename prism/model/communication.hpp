@@ -2,7 +2,8 @@
 // The communication ops of one rank: which GPU ops they are, what they move, in which group, when they were issued.
 //
 // Evidence, best first: metadata on the kernel; its launch inside a record_param_comms of the same thread; its name.
-// What the kernel lacks is taken from the host record.
+// What the kernel lacks is taken from the host record; a kind that neither knows, from the annotation around the launch
+// ("nccl:all_to_all").
 #pragma once
 
 #include <cstddef>
@@ -54,10 +55,14 @@ struct RankCommunication {
   std::vector<CommunicationOp> ops;                     ///< in order of gpu_op, so by start
   std::vector<std::optional<std::uint32_t>> of_gpu_op;  ///< [GPU op] index into ops
   std::vector<KernelName> kernels;                      ///< distinct names of communication ops
-  std::size_t wait_records = 0;        ///< host records of a wait, which are no communication
+  std::size_t wait_records =
+      0;  ///< host records of a wait: named so, or saying nothing and launching nothing
   std::size_t records_without_op = 0;  ///< host records of a communication with no op in the trace
-  std::size_t with_metadata = 0;       ///< ops that carry metadata themselves
+  std::size_t with_metadata = 0;       ///< ops whose own or host record says something
 };
+
+/// Says more than that there was communication: traces before 2023 have records without any content.
+bool is_informative(const CommunicationOp& op);
 
 /// `launches` are those of `trace`.
 RankCommunication find_communication(

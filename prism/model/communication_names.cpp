@@ -13,7 +13,13 @@ namespace prism {
 namespace {
 
 char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](char c) { return lower(c); });
+  return out;
 }
 
 /// Lower case, letters and digits only: names differ in underscores between versions.
@@ -57,33 +63,31 @@ CollectiveKind kind_in(std::string_view plain_name) {
   return CollectiveKind::Unknown;
 }
 
-/// Whether `glob` (lower case) matches all of `name`. Goes back to the last star only, so the time is at most the
-/// product of the lengths.
+/// Whether `glob` matches all of `name`, both in lower case: its pieces between stars must follow each other.
 bool matches(std::string_view glob, std::string_view name) {
-  std::size_t g = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t resume = 0;
-  while (n < name.size()) {
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      resume = n;
-    } else if (g < glob.size() && lower(glob[g]) == lower(name[n])) {
-      ++g;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      g = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
+  const std::size_t first_star = glob.find('*');
+  if (first_star == std::string_view::npos) return glob == name;
+  if (!name.starts_with(glob.substr(0, first_star))) return false;
+  name.remove_prefix(first_star);
+  glob.remove_prefix(first_star + 1);
+  for (std::size_t star = glob.find('*'); star != std::string_view::npos; star = glob.find('*')) {
+    const std::size_t found = name.find(glob.substr(0, star));
+    if (found == std::string_view::npos) return false;
+    name.remove_prefix(found + star);
+    glob.remove_prefix(star + 1);
   }
-  return glob.find_first_not_of('*', g) == std::string_view::npos;
+  return name.ends_with(glob);
 }
 
 std::string_view base_of(std::string_view name) {
-  if (name.starts_with("void ")) name.remove_prefix(5);
-  return name.substr(0, name.find_first_of("(<"));
+  constexpr std::string_view kReturn = "void ";
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  if (name.starts_with(kReturn)) name.remove_prefix(kReturn.size());
+  std::size_t end = name.find_first_of("(<");
+  while (end != std::string_view::npos && name.substr(end).starts_with(kAnonymous)) {
+    end = name.find_first_of("(<", end + kAnonymous.size());
+  }
+  return name.substr(0, end);
 }
 
 constexpr std::string_view kDefaultPatterns = R"(
@@ -290,7 +294,7 @@ std::vector<CommunicationPattern> parse_communication_patterns(std::string_view 
     if (line.empty() || line.front() == '#') continue;
     // Kernel names may hold "=", so only one with white space before it separates.
     const std::size_t equals = std::min(line.rfind(" ="), line.rfind("\t="));
-    CommunicationPattern pattern{std::string(trim(line.substr(0, equals))), CollectiveKind::Unknown};
+    CommunicationPattern pattern{lower(trim(line.substr(0, equals))), CollectiveKind::Unknown};
     if (equals != std::string_view::npos) {
       const std::string_view kind = trim(line.substr(equals + 2));
       pattern.kind = kind_of_collective(kind);
@@ -308,8 +312,9 @@ std::vector<CommunicationPattern> parse_communication_patterns(std::string_view 
 
 const CommunicationPattern* find_pattern(const std::vector<CommunicationPattern>& patterns,
                                          std::string_view name) {
+  const std::string text = lower(name);
   const auto found =
-      std::ranges::find_if(patterns, [&](const CommunicationPattern& p) { return matches(p.glob, name); });
+      std::ranges::find_if(patterns, [&](const CommunicationPattern& p) { return matches(p.glob, text); });
   return found == patterns.end() ? nullptr : &*found;
 }
 

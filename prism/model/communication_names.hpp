@@ -64,7 +64,7 @@ KernelName parse_kernel_name(std::string_view name);
 
 /// A GPU op whose name matches is communication.
 struct CommunicationPattern {
-  std::string glob;     ///< `*` is any text; case does not count; the whole name must match
+  std::string glob;     ///< in lower case; `*` is any text; the whole name must match, whatever its case
   CollectiveKind kind;  ///< if not Unknown: of every op that matches
 };
 

@@ -70,28 +70,29 @@ std::vector<Point> launch_points(const RankTrace& trace, const Launches& launche
   return points;
 }
 
-/// The operators by (thread, start, longest first): an operator comes after all that contain it.
-std::vector<std::uint32_t> outside_in(const RankTrace& trace, std::span<const std::uint32_t> operators) {
-  std::vector<std::uint32_t> begin_of_thread(trace.threads.size() + 1);
-  for (const std::uint32_t i : operators) ++begin_of_thread[trace.cpu_ops[i].thread.value + 1];
+/// Ranges by (thread, start, longest first): a range comes after all that contain it.
+template <class Range>
+std::vector<std::uint32_t> outside_in(std::size_t threads, const std::vector<Range>& ranges,
+                                      std::span<const std::uint32_t> chosen) {
+  std::vector<std::uint32_t> begin_of_thread(threads + 1);
+  for (const std::uint32_t i : chosen) ++begin_of_thread[ranges[i].thread.value + 1];
   for (std::size_t t = 1; t < begin_of_thread.size(); ++t) begin_of_thread[t] += begin_of_thread[t - 1];
-  std::vector<std::uint32_t> order(operators.size());
-  for (const std::uint32_t i : operators) order[begin_of_thread[trace.cpu_ops[i].thread.value]++] = i;
+  std::vector<std::uint32_t> order(chosen.size());
+  for (const std::uint32_t i : chosen) order[begin_of_thread[ranges[i].thread.value]++] = i;
   const auto key = [&](std::uint32_t i) {
-    const CpuOp& op = trace.cpu_ops[i];
-    return std::tuple(op.thread.value, op.start_ns, -op.duration_ns);
+    return std::tuple(ranges[i].thread.value, ranges[i].start_ns, -ranges[i].duration_ns);
   };
   if (!std::ranges::is_sorted(order, {}, key)) std::ranges::stable_sort(order, {}, key);
   return order;
 }
 
-}  // namespace
-
-// One sweep over launches and operators of each thread, with a stack of the operators that are open.
-std::vector<std::optional<std::uint32_t>> operators_around_launches(
-    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> operators) {
-  const std::vector<std::uint32_t> order = outside_in(trace, operators);
-  std::vector<std::optional<std::uint32_t>> operator_of_call(trace.calls.size());
+/// One sweep over launches and ranges of each thread, with a stack of the ranges that are open.
+template <class Range>
+std::vector<std::optional<std::uint32_t>> around_launches(const RankTrace& trace, const Launches& launches,
+                                                          const std::vector<Range>& ranges,
+                                                          std::span<const std::uint32_t> chosen) {
+  const std::vector<std::uint32_t> order = outside_in(trace.threads.size(), ranges, chosen);
+  std::vector<std::optional<std::uint32_t>> around_call(trace.calls.size());
   std::vector<std::uint32_t> open;
   std::uint32_t thread = 0;
   auto next = order.begin();
@@ -99,20 +100,33 @@ std::vector<std::optional<std::uint32_t>> operators_around_launches(
     if (point.thread != thread) open.clear();
     thread = point.thread;
     for (; next != order.end(); ++next) {
-      const CpuOp& op = trace.cpu_ops[*next];
-      if (op.thread.value > thread || (op.thread.value == thread && op.start_ns > point.middle_ns)) break;
-      if (op.thread.value < thread) continue;
-      while (!open.empty() && trace.cpu_ops[open.back()].end_ns() < op.start_ns) open.pop_back();
+      const Range& range = ranges[*next];
+      if (range.thread.value > thread || (range.thread.value == thread && range.start_ns > point.middle_ns))
+        break;
+      if (range.thread.value < thread) continue;
+      while (!open.empty() && ranges[open.back()].end_ns() < range.start_ns) open.pop_back();
       open.push_back(*next);
     }
-    while (!open.empty() && trace.cpu_ops[open.back()].end_ns() < point.middle_ns) open.pop_back();
-    if (!open.empty()) operator_of_call[point.call] = open.back();
+    while (!open.empty() && ranges[open.back()].end_ns() < point.middle_ns) open.pop_back();
+    if (!open.empty()) around_call[point.call] = open.back();
   }
-  std::vector<std::optional<std::uint32_t>> operator_of(launches.call_of.size());
-  for (std::size_t op = 0; op < operator_of.size(); ++op) {
-    if (launches.call_of[op]) operator_of[op] = operator_of_call[*launches.call_of[op]];
+  std::vector<std::optional<std::uint32_t>> around(launches.call_of.size());
+  for (std::size_t op = 0; op < around.size(); ++op) {
+    if (launches.call_of[op]) around[op] = around_call[*launches.call_of[op]];
   }
-  return operator_of;
+  return around;
+}
+
+}  // namespace
+
+std::vector<std::optional<std::uint32_t>> operators_around_launches(
+    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> operators) {
+  return around_launches(trace, launches, trace.cpu_ops, operators);
+}
+
+std::vector<std::optional<std::uint32_t>> annotations_around_launches(
+    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> annotations) {
+  return around_launches(trace, launches, trace.annotations, annotations);
 }
 
 Launches find_launches(const RankTrace& trace) {

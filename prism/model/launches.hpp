@@ -38,4 +38,8 @@ std::vector<std::optional<std::uint32_t>> operators_around_launches(const RankTr
                                                                     const Launches& launches,
                                                                     std::span<const std::uint32_t> operators);
 
+/// The same for annotations (indices into RankTrace::annotations, ascending).
+std::vector<std::optional<std::uint32_t>> annotations_around_launches(
+    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> annotations);
+
 }  // namespace prism

@@ -77,7 +77,11 @@ class Matcher {
 
   const CommunicationOp& op(CommMember m) const { return communication_[m.trace].ops[m.op]; }
   const GpuOp& gpu_op(CommMember m) const { return traces_[m.trace].gpu_ops[op(m).gpu_op]; }
-  static bool is_recorded(const CommunicationOp& op) { return op.evidence != CommEvidence::Name; }
+  static bool is_recorded(const CommunicationOp& op) { return is_informative(op); }
+  /// A send or receive by its record; the kernels of other collectives may look like one.
+  static bool is_transfer(const CommunicationOp& op) {
+    return is_informative(op) && is_point_to_point(op.kind);
+  }
 
   // --- What each op looks like, comparable between traces ---
 
@@ -144,7 +148,7 @@ class Matcher {
         if (out_.groups.of_op[t][i] != group) continue;
         const bool is_nameless =
             ops[i].kind == CollectiveKind::SendRecv && !is_recorded(ops[i]) && !has_all_to_all;
-        if (is_nameless != nameless || (is_point_to_point(ops[i].kind) && is_recorded(ops[i]))) continue;
+        if (is_nameless != nameless || is_transfer(ops[i])) continue;
         one_stream = one_stream && (members.empty() || stream_of({t, i}) == stream_of({t, members[0]}));
         members.push_back(i);
       }

@@ -18,7 +18,7 @@ class Sorter {
       const std::vector<CommunicationOp>& ops = communication_[t].ops;
       std::vector<std::uint32_t> order;
       for (std::uint32_t i = 0; i < ops.size(); ++i) {
-        if (is_point_to_point(ops[i].kind) && has_record(t, ops[i]) && groups_.of_op[t][i])
+        if (is_point_to_point(ops[i].kind) && is_informative(ops[i]) && groups_.of_op[t][i])
           order.push_back(i);
       }
       std::ranges::stable_sort(order, {},
@@ -29,10 +29,6 @@ class Sorter {
   }
 
  private:
-  bool has_record(std::size_t t, const CommunicationOp& op) const {
-    return traces_[t].gpu_ops[op.gpu_op].comm.has_value() || !op.records.empty();
-  }
-
   void place(std::size_t t, std::uint32_t i) {
     const CommunicationOp& op = communication_[t].ops[i];
     const CommMember member{t, i};
