@@ -44,8 +44,19 @@ std::vector<double> draw_samples(const Simulation& simulation, const ForecastOpt
   return samples;
 }
 
-std::vector<InputInterval> bootstrap_inputs(const StepModel& model, Sampling sampling,
+/// What sampling reads; names and provenance of thousands of nodes would be copied hundreds of times.
+StepModel without_labels(StepModel model) {
+  for (Node& node : model.nodes) node.name = {};
+  for (DurationClass& c : model.pools.classes) c.key = {};
+  model.recorded_start_ns = {};
+  model.inferences = {};
+  model.report = {};
+  return model;
+}
+
+std::vector<InputInterval> bootstrap_inputs(const StepModel& full, Sampling sampling,
                                             const ForecastOptions& options, const RunControl& control) {
+  const StepModel model = without_labels(full);
   const auto steps = static_cast<std::uint32_t>(model.step_count());
   std::vector<std::vector<double>> values(kReportedQuantiles.size(), std::vector<double>(kBootstrapRepeats));
   const RunControl inner{.threads = 1, .cancelled = control.cancelled};
