@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/extension.hpp"
 #include "prism/model/sampling.hpp"
 #include "prism/model/step_model.hpp"
 #include "prism/run/control.hpp"
@@ -42,6 +43,7 @@ struct SamplingOptions {
 
 struct InspectOptions {
   CommonOptions common;
+  ExtensionOptions extension;
 };
 
 struct ReplayOptions {
@@ -58,6 +60,8 @@ struct ValidateCommandOptions {
 struct ForecastCommandOptions {
   CommonOptions common;
   SamplingOptions sampling;
+  ExtensionOptions extension;
+  std::string anchor;  ///< seconds or a log of step times; empty: none
   std::optional<Sampling> model;
   std::optional<double> precision;
   bool timing = false;

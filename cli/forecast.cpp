@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "prism/analysis/open_model.hpp"
+#include "prism/analysis/replay.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
 #include "prism/report/text.hpp"
@@ -25,14 +26,19 @@ static_assert(kMetrics.size() == kFirstQuantile + kReportedQuantiles.size());
 int run_forecast(const ForecastCommandOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, kMetrics);
-  const StepModel model = open_model(common.input, {.steps = common.steps});
-  const ForecastResult result = forecast(model,
-                                         {.samples = options.sampling.samples,
-                                          .seed = options.sampling.seed,
-                                          .sampling = options.model,
-                                          .precision = options.precision,
-                                          .input_intervals = options.input_intervals},
-                                         common.control);
+  const StepModel traced = open_model(common.input, {.steps = common.steps});
+  const StepModel model = extended(traced, options.extension, true, options.sampling.seed);
+  ForecastResult result = forecast(model,
+                                   {.samples = options.sampling.samples,
+                                    .seed = options.sampling.seed,
+                                    .sampling = options.model,
+                                    .precision = options.precision,
+                                    .input_intervals = options.input_intervals},
+                                   common.control);
+  if (model.replicas != traced.replicas && traced.step_count() > 0) {
+    const std::vector<std::string> replayed = replay(traced, common.control).warnings;
+    result.warnings.insert(result.warnings.begin(), replayed.begin(), replayed.end());
+  }
   const RunInfo info{.seed = options.sampling.seed, .timing = options.timing};
   warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? forecast_json(model, result, info)

@@ -12,10 +12,17 @@
 
 namespace prism::cli {
 
+namespace {
+
+constexpr std::uint32_t kSpeedSeed = 1;  // of copied ranks: that of a forecast without --seed
+
+}  // namespace
+
 int run_inspect(const InspectOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"dropped", "steps"});
-  const StepModel model = open_model(common.input, {.steps = common.steps});
+  const StepModel model =
+      extended(open_model(common.input, {.steps = common.steps}), options.extension, false, kSpeedSeed);
   const InspectResult result = inspect(model, common.control);
   warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? inspect_json(model, result, {})

@@ -76,12 +76,14 @@ std::pair<int, int> parse_steps(const std::string& text) {
 }
 
 /// "0.5%" or "0.005" as a share.
-double parse_share(const std::string& text) {
+double parse_share(const std::string& option, const std::string& text, bool may_be_zero = false) {
   const bool percent = text.ends_with('%');
   const auto value = parse_double(percent ? text.substr(0, text.size() - 1) : text);
-  if (!value || !(*value > 0)) throw CLI::ValidationError("--precision", "expected a share such as 0.5%");
+  if (!value || !(*value > 0 || (may_be_zero && *value == 0))) {
+    throw CLI::ValidationError(option, "expected a share such as 0.5%");
+  }
   const double share = percent ? *value / 100 : *value;
-  if (share >= 1) throw CLI::ValidationError("--precision", "must be below 100 %; 0.5% means half a percent");
+  if (share >= 1) throw CLI::ValidationError(option, "must be below 100 %; 0.5% means half a percent");
   return share;
 }
 
@@ -135,6 +137,19 @@ void add_sampling(CLI::App* app, SamplingOptions& sampling) {
       ->type_name("S");
 }
 
+void add_extension(CLI::App* app, ExtensionOptions& extension) {
+  app->add_option("--replicas", extension.replicas,
+                  "data-parallel replicas of the job; those that were not traced are copies (default: all\n"
+                  "ranks of the traced job)")
+      ->check(CLI::Range(1U, 1U << 24))
+      ->type_name("D");
+  app->add_option_function<std::string>(
+         "--spatial-cv",
+         [&](const std::string& text) { extension.spatial_cv = parse_share("--spatial-cv", text, true); },
+         "spread of compute speed between copied ranks (default: as measured between traced ranks)")
+      ->type_name("X%");
+}
+
 using Runners = std::map<CLI::App*, std::function<int()>>;
 
 Runners add_commands(CLI::App& app, Options& o) {
@@ -142,6 +157,7 @@ Runners add_commands(CLI::App& app, Options& o) {
   auto* inspect =
       app.add_subcommand("inspect", "what is in an input: ranks, steps, pools, what was left out and why");
   add_common(inspect, o.inspect.common);
+  add_extension(inspect, o.inspect.extension);
   run[inspect] = [&o] { return run_inspect(o.inspect); };
 
   auto* replay = app.add_subcommand("replay", "re-run each profiled step; error against the observed time");
@@ -171,6 +187,7 @@ Runners add_commands(CLI::App& app, Options& o) {
   auto* forecast = app.add_subcommand("forecast", "step-time distribution with intervals");
   add_common(forecast, o.forecast.common);
   add_sampling(forecast, o.forecast.sampling);
+  add_extension(forecast, o.forecast.extension);
   std::vector<std::string> names;
   for (const Sampling sampling : kSamplingModels) names.emplace_back(sampling_name(sampling));
   forecast
@@ -181,7 +198,8 @@ Runners add_commands(CLI::App& app, Options& o) {
       ->type_name("NAME");
   forecast
       ->add_option_function<std::string>(
-          "--precision", [&o](const std::string& text) { o.forecast.precision = parse_share(text); },
+          "--precision",
+          [&o](const std::string& text) { o.forecast.precision = parse_share("--precision", text); },
           "go on sampling until the p95 interval is this narrow (half width)")
       ->type_name("X%");
   forecast->add_flag(

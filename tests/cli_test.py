@@ -141,7 +141,7 @@ class Json(CliTest):
         self.assertEqual((result["ranks"], result["steps"], result["ops"]), (16, STEPS, 744))
         self.assertEqual(result["mesh"], {"tp": 1, "cp": 1, "ep": 1, "dp": 4, "pp": 4, "world_size": 16,
                                           "rank_order": "tp-cp-ep-dp-pp"})
-        self.assertEqual(result["graph"], {"nodes": 364, "edges": 583, "ranks": 16, "replicas": 4})
+        self.assertEqual(result["graph"], {"nodes": 364, "edges": 583, "ranks": 16, "traced_ranks": 16, "replicas": 4})
         self.assertEqual(len(result["inferred_edges"]), 36)
         self.assertEqual(result["barriers"], ["layernorm-grads-all-reduce 0 of stage 3"])
         self.assertEqual(result["stage_waits"], [])
@@ -243,7 +243,7 @@ class Json(CliTest):
         self.assert_document(result, "forecast")
         self.assert_keys(result, self.FORECAST_KEYS)
         self.assertEqual((result["seed"], result["samples"], result["model"]), (1, 1000, "hierarchical"))
-        self.assertEqual(result["graph"], {"nodes": 364, "edges": 583, "ranks": 16, "replicas": 4})
+        self.assertEqual(result["graph"], {"nodes": 364, "edges": 583, "ranks": 16, "traced_ranks": 16, "replicas": 4})
         self.assertIsNone(result["guarantee"])
         self.assertEqual(result["reason"], "needs 59 profiled steps, there are 24")
         self.assertEqual([(w["first_step"], w["last_step"], w["steps"]) for w in result["windows"]],
@@ -837,7 +837,7 @@ class OwnGraph(CliTest):
         folder = self.graph()
         result = document("forecast", folder, "--samples", "4000")
         self.assertEqual((result["model"], result["samples"], result["windows"]), ("iid", 4000, []))
-        self.assertEqual(result["graph"], {"nodes": 4, "edges": 4, "ranks": 6, "replicas": 3})
+        self.assertEqual(result["graph"], {"nodes": 4, "edges": 4, "ranks": 6, "traced_ranks": 6, "replicas": 3})
         self.assertEqual(result["dropped"], [])
         # All three walk fast in one step of eight: 0.5 + 1.5 + 0.25; else 0.5 + 2 + 0.25.
         times = result["step_time_s"]

@@ -7,6 +7,7 @@
 
 #include "prism/analysis/replay.hpp"
 #include "prism/engine/simulate.hpp"
+#include "prism/model/extend_replicas.hpp"
 #include "prism/run/parallel.hpp"
 #include "prism/stats/random.hpp"
 #include "prism/trace/error.hpp"
@@ -44,8 +45,19 @@ std::vector<double> draw_samples(const Simulation& simulation, const ForecastOpt
   return samples;
 }
 
-std::vector<InputInterval> bootstrap_inputs(const StepModel& model, Sampling sampling,
+/// What sampling reads; names and provenance of thousands of nodes would be copied hundreds of times.
+StepModel without_labels(StepModel model) {
+  for (Node& node : model.nodes) node.name = {};
+  for (DurationClass& c : model.pools.classes) c.key = {};
+  model.recorded_start_ns = {};
+  model.inferences = {};
+  model.report = {};
+  return model;
+}
+
+std::vector<InputInterval> bootstrap_inputs(const StepModel& full, Sampling sampling,
                                             const ForecastOptions& options, const RunControl& control) {
+  const StepModel model = without_labels(full);
   const auto steps = static_cast<std::uint32_t>(model.step_count());
   std::vector<std::vector<double>> values(kReportedQuantiles.size(), std::vector<double>(kBootstrapRepeats));
   const RunControl inner{.threads = 1, .cancelled = control.cancelled};
@@ -74,10 +86,26 @@ std::vector<InputInterval> bootstrap_inputs(const StepModel& model, Sampling sam
   return intervals;
 }
 
+/// Ranks that the model simulates.
+std::uint64_t simulated_ranks(const StepModel& model) {
+  return std::uint64_t{model.replicas} * model.template_ranks;
+}
+
+/// Whether the observed step times are of a job as large as the model's.
+bool is_as_observed(const StepModel& model) {
+  const std::uint64_t job = std::max<std::uint64_t>(model.world_ranks, model.traced_ranks());
+  return model.replicas == model.pool_replicas() || simulated_ranks(model) == job;
+}
+
 /// A distribution-free upper tolerance bound from the observed step times, or why there is none.
 Guarantee guarantee_of(const StepModel& model, std::span<const double> samples_ns) {
   Guarantee guarantee;
   const bool profiled = model.step_count() > 0;
+  if (profiled && !is_as_observed(model)) {
+    guarantee.reason =
+        "needs observed steps of a job of " + std::to_string(simulated_ranks(model)) + " ranks";
+    return guarantee;
+  }
   std::vector<double> values =
       profiled ? model.observed_ns : std::vector<double>(samples_ns.begin(), samples_ns.end());
   std::ranges::sort(values);
@@ -155,10 +183,11 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   result.guarantee = guarantee_of(model, result.samples_ns);
   result.windows = windows_of(model);
 
-  if (profiled) {
+  if (profiled && model.replicas == model.pool_replicas()) {
     result.warnings = replay(model, control).warnings;
-    warn_few_steps(model, result.warnings);
   }
+  for (std::string& warning : extension_warnings(model)) result.warnings.push_back(std::move(warning));
+  if (profiled) warn_few_steps(model, result.warnings);
   if (profiled) {
     result.warnings.push_back(
         "profiled steps run slower than unprofiled ones; this forecast is of the job as profiled");

@@ -63,7 +63,8 @@ struct ForecastResult {
   double sampling_seconds = 0;  ///< wall time of the samples alone, for --timing
 };
 
-/// Throws InputError if the sampling model needs profiled steps that are not there, or there is only one.
+/// The forecast, with warnings of the replay of the profiled steps. A model that was extended is not its own
+/// recording any more: replay the model it was made from. Throws InputError if the sampling model needs profiled steps that are not there, or there is only one.
 ForecastResult forecast(const StepModel& model, const ForecastOptions& options, const RunControl& control);
 
 }  // namespace prism

@@ -24,7 +24,7 @@ struct PoolSummary {
 };
 
 struct InspectResult {
-  std::size_t ranks = 0;           ///< recorded ranks: template ranks x replicas
+  std::size_t ranks = 0;           ///< template ranks x replicas
   std::size_t ops = 0;             ///< op nodes x replicas (joins and launch delays left out)
   std::size_t nodes = 0;           ///< of the template
   std::size_t edges = 0;           ///< of the template

@@ -39,6 +39,11 @@ Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effec
                      "sampling model '" + std::string(sampling_name(sampling)) + "' needs profiled steps",
                      "pools without steps can be sampled with --sampling iid");
   }
+  constexpr std::uint64_t kMostCells = 1 << 24;  // 2 GiB of their steps for each worker
+  if (std::uint64_t{model.replicas} * model.cells > kMostCells) {
+    throw InputError({model.source, {}, {}}, "too many ranks that draw a step of their own for this machine",
+                     "fewer replicas");
+  }
   microbatches_ = reordered_microbatches(model.pools);
   std::map<int, std::uint32_t> kinds;
   for (std::size_t k = 0; k < model.step_kinds.size(); ++k) {

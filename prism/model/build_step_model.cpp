@@ -140,13 +140,16 @@ class Assembler {
                                        .rank = info(op).stage},
                                       by_replica(split_.work_ns[op]), job_.replicas());
     }
-    const ReplicaGroup group = split_.barrier[op] != 0 ? everyone_ : ReplicaGroup{};
+    const bool barrier = split_.barrier[op] != 0;
+    const ReplicaGroup group = barrier ? everyone_ : ReplicaGroup{};
     const CellValues& delay = split_.delay_before_ns[op];
     if (delay.empty() || all_zero(delay)) {
+      node.over_replicas = barrier;
       op_node_[op] = entry_[op] = add_node(std::move(node), group);
       return;
     }
     entry_[op] = add_delay(op, delay, group, pools);
+    nodes_[entry_[op]].over_replicas = barrier;
     op_node_[op] = add_node(std::move(node));
     builder_.add_edge(entry_[op], op_node_[op]);
   }
@@ -164,10 +167,12 @@ class Assembler {
     } else if (group.members.size() > 1) {
       meeting = add_node(op_node(first, NodeKind::Join, "join of "), span);
     }
+    if (meeting) nodes_[*meeting].over_replicas = group.spans_replicas;
     for (const OpId op : group.members) {
       Node node = op_node(op, NodeKind::Op, "");
       node.draw_id = stable_id(NodeKind::Join, info(first));
       node.draw_group = span;
+      node.over_replicas = group.spans_replicas;
       const bool pair = is_send(info(op).type) || is_recv(info(op).type);
       node.duration_class = pools.add({.key = pool_key(info(op).type, info(op).stage),
                                        .category = pair ? Category::PointToPoint : Category::Collective,

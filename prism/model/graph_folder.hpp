@@ -8,9 +8,9 @@
 //   the graph
 //
 // Columns may come in any order. An empty pool makes a node a join of zero duration, category "launch-delay"
-// a delay; other categories are compute (where it is left empty), collective, point-to-point and local. Left
-// empty, rank is 0, stage and microbatch are -1. group_size and group_stride make a node wait for other
-// replicas ("all": every replica), and these replicas share its draws. Times are seconds, read as exact
+// a delay; other categories are compute (where it is left empty), collective, point-to-point, local, and those
+// of kernel-level models (graph_folder_categories.hpp). Left empty, rank is 0, stage and microbatch are -1. group_size and group_stride make a node wait for other
+// replicas ("all": every replica, also should there be more), and these replicas share its draws. Times are seconds, read as exact
 // decimals: 0.000000001 is one nanosecond.
 #pragma once
 

@@ -19,7 +19,8 @@ namespace {
 
 using namespace saved_model;
 
-void check_format(SavedFile& file) {
+/// The version of the format.
+std::int64_t check_format(SavedFile& file) {
   const auto pragma = [&](const char* name) {
     Statement row = file.database().prepare(std::string("PRAGMA ") + name);
     return row.step() ? row.column_int(0) : 0;
@@ -33,15 +34,17 @@ void check_format(SavedFile& file) {
                   std::to_string(kVersion) + ")",
               "use the newer prism, or save the model again with this one");
   }
-  if (version != kVersion) file.fail("format " + std::to_string(version) + " does not exist");
+  if (version < kFirstVersion) file.fail("format " + std::to_string(version) + " does not exist");
+  return version;
 }
 
 /// Real tables with stored columns only: others may compute without end.
-void check_tables(SavedFile& file) {
+void check_tables(SavedFile& file, std::int64_t version) {
   Statement found = file.database().prepare(
       "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name=?1 AND rootpage>0");
   Statement computed = file.database().prepare("SELECT count(*) FROM pragma_table_xinfo(?1) WHERE hidden<>0");
   for (const Table& table : kTables) {
+    if (table.since > version) continue;
     const auto count = [&](Statement& statement) {
       statement.bind_text(1, table.name);
       const std::int64_t value = statement.step() ? statement.column_int(0) : 0;
@@ -55,7 +58,7 @@ void check_tables(SavedFile& file) {
 
 class Meta {
  public:
-  explicit Meta(SavedFile& file) : file_(file) {
+  Meta(SavedFile& file, std::int64_t version) : file_(file), version_(version) {
     Rows rows(file, "meta", {"key", "value"});
     while (rows.next()) {
       std::string key = rows.text();
@@ -64,6 +67,9 @@ class Meta {
         rows.fail("has a key that is there already");
     }
   }
+
+  /// Whether the file has what version 2 added.
+  [[nodiscard]] bool has_cells() const { return version_ >= 2; }
 
   [[nodiscard]] const std::string& text(const std::string& key) const {
     const auto found = values_.find(key);
@@ -106,6 +112,7 @@ class Meta {
 
  private:
   SavedFile& file_;
+  std::int64_t version_;
   std::map<std::string, std::string> values_;
 };
 
@@ -133,7 +140,8 @@ Arrays read_arrays(SavedFile& file) {
     std::vector<double>& values = arrays[name];
     for (std::string_view left = bytes; !left.empty(); left.remove_prefix(kValueBytes)) {
       values.push_back(value_at(left));
-      if (!(std::abs(values.back()) <= kMaxNs))
+      const bool did_not_run = name == kNodeStarts && std::isnan(values.back());
+      if (!did_not_run && !(std::abs(values.back()) <= kMaxNs))
         rows.fail("of '" + name.substr(0, 40) + "' holds a value that is no time");
     }
   }
@@ -148,24 +156,83 @@ LaunchDelays read_delays(const SavedFile& file, std::string_view name) {
   file.fail("meta launch_delays is unknown: '" + std::string(name.substr(0, 40)) + "'");
 }
 
+/// What says how large the model is, and what version 2 added to it.
+void read_sizes(const SavedFile& file, const Meta& meta, StepModel& model) {
+  model.replicas = static_cast<std::uint32_t>(meta.integer("replicas", 1, kMaxIndex));
+  model.template_ranks = static_cast<std::uint32_t>(meta.integer("template_ranks", 1, kMaxIndex));
+  if (!meta.has_cells()) return;
+  model.traced_replicas = static_cast<std::uint32_t>(meta.integer("traced_replicas", 0, kMaxIndex));
+  model.cells = static_cast<std::uint32_t>(meta.integer("cells", 1, model.template_ranks));
+  model.world_ranks = static_cast<std::uint32_t>(meta.integer("world_ranks", 0, kMaxCount));
+  const auto lead = parse_double(meta.text("lead_ns"));
+  if (!lead || !(std::abs(*lead) <= kMaxNs)) file.fail("table meta: lead_ns is not a time");
+  model.lead_ns = *lead;
+}
+
 void read_steps(SavedFile& file, const Meta& meta, StepModel& model) {
-  Rows rows(file, "step", {"number", "observed_ns"});
+  std::vector<std::string> columns = {"number", "observed_ns"};
+  if (meta.has_cells()) columns.emplace_back("kind");
+  Rows rows(file, "step", columns);
+  std::vector<int> kinds;
   while (rows.next()) {
     model.steps.push_back(rows.integer<int>());
     model.observed_ns.push_back(rows.time_ns(0));
+    if (meta.has_cells()) kinds.push_back(rows.integer<int>());
   }
   meta.expect_count("steps", rows.count());
+  if (!meta.has_cells()) return;
+  if (meta.integer("step_kinds", 0, kMaxCount) != 0) {
+    meta.expect_count("step_kinds", kinds.size());
+    model.step_kinds = std::move(kinds);
+  } else if (std::ranges::any_of(kinds, [](int kind) { return kind != 0; })) {
+    file.fail("table step: a kind is given, but table meta says that there are none");
+  }
+}
+
+void read_activity(SavedFile& file, const Meta& meta, StepModel& model) {
+  if (!meta.has_cells()) return;
+  Rows rows(file, "activity", {"rank", "busy", "communicating", "waiting_host", "waiting_ranks"});
+  while (rows.next()) {
+    model.activity.push_back({.rank = rows.integer<std::int32_t>(0),
+                              .busy = rows.share(),
+                              .communicating = rows.share(),
+                              .waiting_host = rows.share(),
+                              .waiting_ranks = rows.share()});
+  }
+  meta.expect_count("activities", rows.count());
+}
+
+/// Precondition: replicas, steps and nodes are read.
+void read_rank_factors_and_starts(SavedFile& file, const Meta& meta, Arrays& arrays, StepModel& model) {
+  if (!meta.has_cells()) return;
+  model.rank_factors = std::move(arrays["rank_factors"]);
+  meta.expect_count("rank_factors", model.rank_factors.size());
+  const std::uint64_t ranks = std::uint64_t{model.replicas} * model.template_ranks;
+  if (!model.rank_factors.empty() && model.rank_factors.size() != ranks) {
+    file.fail("array rank_factors does not hold one value per rank");
+  }
+  if (std::ranges::any_of(model.rank_factors, [](double factor) { return !(factor > 0); })) {
+    file.fail("array rank_factors holds a value that is not above 0");
+  }
+  model.recorded_start_ns = std::move(arrays[std::string(kNodeStarts)]);
+  const std::size_t count = model.recorded_start_ns.size();
+  meta.expect_count("node_starts", count);
+  const std::size_t cells = model.step_count() * model.pool_replicas();
+  const bool fits = cells > 0 && count % cells == 0 && count / cells == model.nodes.size();
+  if (count > 0 && !fits) {
+    file.fail("array " + std::string(kNodeStarts) + " does not hold one value per node, step and replica");
+  }
 }
 
 /// A class that does not fit the steps or the values would be read outside its pool.
 void check_class(const Rows& rows, const DurationClass& c, const StepModel& model, std::size_t next_offset) {
-  const std::uint64_t copies = c.per_replica ? model.replicas : 1;
+  const std::uint64_t copies = c.per_replica ? model.pool_replicas() : 1;
   const std::uint64_t values = model.pools.values_ns.size();
   if (c.size % c.members != 0) rows.fail("is wrong: size is not a multiple of members");
   if (!model.steps.empty() && c.size / c.members != model.steps.size()) {
     rows.fail("is wrong: size is not members times the " + std::to_string(model.steps.size()) + " steps");
   }
-  if (!model.steps.empty() && copies != model.replicas && c.category == Category::Compute) {
+  if (!model.steps.empty() && copies != model.pool_replicas() && c.category == Category::Compute) {
     rows.fail("is wrong: the pools of profiled compute ops are per replica");
   }
   if (copies * c.size > kMaxCount || c.offset > values || copies * c.size > values - c.offset) {
@@ -192,14 +259,14 @@ void read_classes(SavedFile& file, const Meta& meta, StepModel& model) {
         .exchangeable = rows.flag(),
         .offset = rows.integer<std::size_t>()};
     check_class(rows, c, model, next_offset);
-    next_offset += std::size_t{c.size} * (c.per_replica ? model.replicas : 1);
+    next_offset += std::size_t{c.size} * (c.per_replica ? model.pool_replicas() : 1);
     model.pools.classes.push_back(std::move(c));
   }
   meta.expect_count("duration_classes", rows.count());
   if (next_offset != model.pools.values_ns.size()) file.fail("pool_values_ns holds more than its pools");
 }
 
-Node read_node(Rows& rows, const StepModel& model) {
+Node read_node(Rows& rows, const Meta& meta, const StepModel& model) {
   Node node{.kind = rows.named(kNodeKindCount, node_kind_name),
             .name = rows.text(),
             .rank = rows.integer<std::int32_t>(0, static_cast<std::int32_t>(model.template_ranks) - 1),
@@ -219,6 +286,11 @@ Node read_node(Rows& rows, const StepModel& model) {
   if (draws && node.member >= model.pools.classes[node.duration_class].members) {
     rows.fail("is " + std::to_string(node.member) + ", but the class has " +
               std::to_string(model.pools.classes[node.duration_class].members));
+  }
+  if (meta.has_cells()) {
+    node.phase = rows.named(kPhaseCount, phase_name);
+    node.cell = rows.integer<std::int32_t>(0, static_cast<std::int32_t>(model.cells) - 1);
+    node.over_replicas = rows.flag();
   }
   return node;
 }
@@ -240,13 +312,28 @@ void read_edges(SavedFile& file, const Meta& meta, std::size_t nodes, StepGraphB
 
 void read_graph(SavedFile& file, const Meta& meta, StepModel& model) {
   StepGraphBuilder builder;
-  Rows rows(file, "node",
-            {"id", "kind", "name", "rank", "stage", "microbatch", "stable_id", "draw_id", "draw_group_size",
-             "draw_group_stride", "class", "member", "replica_group_size", "replica_group_stride"});
+  std::vector<std::string> columns = {"id",
+                                      "kind",
+                                      "name",
+                                      "rank",
+                                      "stage",
+                                      "microbatch",
+                                      "stable_id",
+                                      "draw_id",
+                                      "draw_group_size",
+                                      "draw_group_stride",
+                                      "class",
+                                      "member"};
+  if (meta.has_cells()) columns.insert(columns.end(), {"phase", "cell", "over_replicas"});
+  columns.insert(columns.end(), {"replica_group_size", "replica_group_stride"});
+  Rows rows(file, "node", columns);
   while (rows.next()) {
     rows.row_number();
-    model.nodes.push_back(read_node(rows, model));
-    builder.add_node(rows.group(model.replicas));
+    Node node = read_node(rows, meta, model);
+    const ReplicaGroup group = rows.group(model.replicas);
+    if (!meta.has_cells()) node.over_replicas = group.spans() && group.size == model.replicas;
+    model.nodes.push_back(std::move(node));
+    builder.add_node(group);
   }
   meta.expect_count("nodes", rows.count());
   if (rows.count() == 0 || std::cmp_greater(rows.count(), kMaxCount))
@@ -372,8 +459,8 @@ void check_clock_offsets(const SavedFile& file, const Meta& meta, const StepMode
   const std::size_t count = model.clock_offsets_ns.size();
   meta.expect_count("clock_offsets", count);
   if (count == 0) return;
-  const bool fits = count == std::uint64_t{model.replicas} * model.template_ranks &&
-                    (model.recording == nullptr || count == model.recording->ranks.size());
+  const bool fits =
+      count == model.traced_ranks() && (model.recording == nullptr || count == model.recording->ranks.size());
   if (!fits) file.fail("array clock_offsets_ns does not hold one value per rank");
 }
 
@@ -381,22 +468,23 @@ void check_clock_offsets(const SavedFile& file, const Meta& meta, const StepMode
 
 StepModel load_model(const std::filesystem::path& path) {
   SavedFile file(path);
-  check_format(file);
-  check_tables(file);
-  const Meta meta(file);
+  const std::int64_t version = check_format(file);
+  check_tables(file, version);
+  const Meta meta(file, version);
   Arrays arrays = read_arrays(file);
   StepModel model;
   model.source = meta.text("source");
   model.digest = meta.text("digest");
   model.delays = read_delays(file, meta.text("launch_delays"));
   model.mesh = meta.mesh("");
-  model.replicas = static_cast<std::uint32_t>(meta.integer("replicas", 1, kMaxIndex));
-  model.template_ranks = static_cast<std::uint32_t>(meta.integer("template_ranks", 1, kMaxIndex));
+  read_sizes(file, meta, model);
   model.pools.values_ns = std::move(arrays["pool_values_ns"]);
   model.clock_offsets_ns = std::move(arrays["clock_offsets_ns"]);
   read_steps(file, meta, model);
   read_classes(file, meta, model);
   read_graph(file, meta, model);
+  read_activity(file, meta, model);
+  read_rank_factors_and_starts(file, meta, arrays, model);
   read_inferences(file, meta, model);
   read_report(file, meta, model.report);
   model.recording = read_recording(file, meta, arrays);

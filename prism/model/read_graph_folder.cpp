@@ -244,6 +244,7 @@ class FolderReader {
     node.stage = sheet.index(columns.stage, -1, -1);
     node.microbatch = sheet.index(columns.microbatch, -1, -1);
     node.draw_group = read_group(sheet, columns);
+    node.over_replicas = sheet.field(columns.group_size) == "all";
     node.id = node.draw_id = mix_id(0x707269736d, content_digest(node.name));
     const Category category = read_category(sheet, columns);
     const std::string pool(sheet.field(columns.pool));
@@ -273,8 +274,9 @@ class FolderReader {
     if (name.empty()) return Category::Compute;
     const auto found = std::ranges::find(kFolderCategories, name);
     if (found == kFolderCategories.end()) {
-      sheet.fail("unknown category " + in_quotes(name),
-                 "use compute, collective, point-to-point, local or launch-delay, or leave it empty");
+      std::string known;
+      for (const std::string_view category : kFolderCategories) known += std::string(category) + ", ";
+      sheet.fail("unknown category " + in_quotes(name), "use one of " + known + "or leave it empty");
     }
     return static_cast<Category>(found - kFolderCategories.begin());
   }

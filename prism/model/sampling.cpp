@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
+
+#include "prism/model/total_compute.hpp"
 
 namespace prism {
 
@@ -51,40 +52,6 @@ double real_share(const StepModel& model, double noise, double total) {
   return total > 0 ? std::sqrt(std::max(0.0, 1 - noise / total)) : 1;
 }
 
-/// Total compute of each cell and step, [replica * cells + cell][step].
-std::vector<double> cell_compute(const StepModel& model) {
-  const std::size_t steps = model.step_count();
-  std::vector<double> total(traced_cells(model) * steps, 0);
-  for (const Node& node : model.nodes) {
-    if (node.kind == NodeKind::Join) continue;
-    const DurationClass& c = model.pools.classes[node.duration_class];
-    if (c.category != Category::Compute) continue;
-    for (std::size_t d = 0; d < model.pool_replicas(); ++d) {
-      const auto pool = model.pools.pool(node.duration_class, d);
-      double* to = total.data() + (d * model.cells + static_cast<std::size_t>(node.cell)) * steps;
-      for (std::size_t k = 0; k < steps; ++k) to[k] += pool[k * c.members + node.member];
-    }
-  }
-  return total;
-}
-
-/// Takes the mean of each kind of steps out of a cell's values, and puts the cell's mean back.
-void centre_by_kind(std::span<double> values, const std::vector<int>& kinds) {
-  if (kinds.empty()) return;
-  std::map<int, std::pair<double, double>> sums;  // of a kind: sum, count
-  double mean = 0;
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    auto& [sum, count] = sums[kinds[k]];
-    sum += values[k];
-    count += 1;
-    mean += values[k] / static_cast<double>(values.size());
-  }
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const auto& [sum, count] = sums[kinds[k]];
-    values[k] += mean - sum / count;
-  }
-}
-
 ClassComponents described(std::optional<ClassId> id, const VarianceComponents& parts, VarianceShape shape) {
   const auto steps = static_cast<double>(shape.steps);
   return {.duration_class = id,
@@ -99,7 +66,8 @@ StepEffects kernel_level_effects(const StepModel& model) {
   StepEffects effects;
   effects.effect = IdVector<ClassId, std::vector<double>>(model.pools.classes.size());
   if (model.step_count() == 0) return effects;
-  std::vector<double> logs = cell_compute(model);
+  std::vector<double> logs =
+      total_compute(model, model.cells, [](const Node& node) { return static_cast<std::size_t>(node.cell); });
   if (std::ranges::min(logs) <= 0) return effects;  // a cell that does not compute has no effect to exchange
   std::ranges::transform(logs, logs.begin(), [](double v) { return std::log(v); });
   const VarianceShape shape{.replicas = traced_cells(model), .steps = model.step_count()};

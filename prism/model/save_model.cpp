@@ -120,13 +120,21 @@ class Writer {
     rows.add("digest", model.digest);
     rows.add("launch_delays", launch_delays_name(model.delays));
     number("replicas", model.replicas);
+    number("traced_replicas", model.traced_replicas);
     number("template_ranks", model.template_ranks);
+    number("cells", model.cells);
+    number("world_ranks", model.world_ranks);
+    rows.add("lead_ns", csv_number(model.lead_ns));
     mesh("", model.mesh);
     number("nodes", model.nodes.size());
     number("edges", model.graph.edge_count());
     number("duration_classes", model.pools.classes.size());
     number("pool_values", model.pools.values_ns.size());
     number("steps", model.steps.size());
+    number("step_kinds", model.step_kinds.size());
+    number("activities", model.activity.size());
+    number("rank_factors", model.rank_factors.size());
+    number("node_starts", model.recorded_start_ns.size());
     number("inferences", model.inferences.size());
     number("report_entries", model.report.entries().size());
     number("clock_offsets", model.clock_offsets_ns.size());
@@ -140,13 +148,13 @@ class Writer {
   }
 
   void write_nodes(const StepModel& model) {
-    Inserter nodes(database_, "node", 14);
+    Inserter nodes(database_, "node", 17);
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
       const Node& node = model.nodes[NodeId(i)];
       const ReplicaGroup group = model.graph.replica_group(NodeId(i));
       nodes.add(i, node_kind_name(node.kind), node.name, node.rank, node.stage, node.microbatch, node.id,
                 node.draw_id, node.draw_group.size, node.draw_group.stride, node.duration_class.value,
-                node.member, group.size, group.stride);
+                node.member, phase_name(node.phase), node.cell, node.over_replicas, group.size, group.stride);
     }
     Inserter edges(database_, "edge", 2);
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
@@ -165,11 +173,19 @@ class Writer {
   }
 
   void write_steps(const StepModel& model) {
-    Inserter steps(database_, "step", 2);
-    for (std::size_t k = 0; k < model.steps.size(); ++k) steps.add(model.steps[k], model.observed_ns[k]);
+    Inserter steps(database_, "step", 3);
+    for (std::size_t k = 0; k < model.steps.size(); ++k) {
+      steps.add(model.steps[k], model.observed_ns[k], model.step_kinds.empty() ? 0 : model.step_kinds[k]);
+    }
+    Inserter activity(database_, "activity", 5);
+    for (const RankActivity& a : model.activity) {
+      activity.add(a.rank, a.busy, a.communicating, a.waiting_host, a.waiting_ranks);
+    }
     Inserter inferences(database_, "inference", 2);
     for (const Inference& inference : model.inferences) inferences.add(inference.kind, inference.what);
     write_array("clock_offsets_ns", model.clock_offsets_ns);
+    write_array("rank_factors", model.rank_factors);
+    write_array(kNodeStarts, model.recorded_start_ns);
   }
 
   void write_report(const ImportReport& report) {

@@ -13,24 +13,28 @@
 namespace prism::saved_model {
 
 inline constexpr std::int64_t kApplicationId = 0x5052534D;  // "PRSM"
-inline constexpr std::int64_t kVersion = 1;
+inline constexpr std::int64_t kVersion = 2;
+inline constexpr std::int64_t kFirstVersion = 1;  // without cells, phases, kinds of steps and activity
 
 struct Table {
   const char* name;
   const char* columns;
+  std::int64_t since = kFirstVersion;
 };
 
-inline constexpr std::array<Table, 11> kTables = {
+inline constexpr std::array<Table, 12> kTables = {
     {{"meta", "key TEXT PRIMARY KEY, value TEXT"},
      {"node",
       "id INTEGER PRIMARY KEY, kind TEXT, name TEXT, rank INTEGER, stage INTEGER, microbatch INTEGER, "
       "stable_id INTEGER, draw_id INTEGER, draw_group_size INTEGER, draw_group_stride INTEGER, "
-      "class INTEGER, member INTEGER, replica_group_size INTEGER, replica_group_stride INTEGER"},
+      "class INTEGER, member INTEGER, phase TEXT, cell INTEGER, over_replicas INTEGER, "
+      "replica_group_size INTEGER, replica_group_stride INTEGER"},
      {"edge", "before INTEGER, after INTEGER"},
      {"duration_class",
       "id INTEGER PRIMARY KEY, key TEXT, category TEXT, rank INTEGER, members INTEGER, size INTEGER, "
       "per_replica INTEGER, exchangeable INTEGER, offset INTEGER"},
-     {"step", "number INTEGER, observed_ns REAL"},
+     {"step", "number INTEGER, observed_ns REAL, kind INTEGER"},
+     {"activity", "rank INTEGER, busy REAL, communicating REAL, waiting_host REAL, waiting_ranks REAL", 2},
      {"inference", "kind TEXT, what TEXT"},
      {"report", "severity TEXT, reason TEXT, count INTEGER, places TEXT"},
      {"array", "name TEXT, part INTEGER, data BLOB, PRIMARY KEY(name, part)"},
@@ -50,7 +54,11 @@ inline constexpr std::size_t kMaxReportEntries = 1000;
 inline constexpr std::size_t kMaxRecords = std::size_t{1} << 48;  // that an entry of the report stands for
 inline constexpr double kMaxNs = 1e18;                            // 30 years
 
+/// When each node started, against the end of the step before: the one array that may hold NaN.
+inline constexpr std::string_view kNodeStarts = "node_start_ns";
+
 inline constexpr std::size_t kNodeKindCount = 3;
+inline constexpr std::size_t kPhaseCount = 5;
 
 inline std::string_view node_kind_name(NodeKind kind) {
   constexpr std::array<std::string_view, kNodeKindCount> kNames = {"op", "delay", "join"};

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "prism/io/csv.hpp"
 #include "prism/io/sqlite.hpp"
 #include "prism/io/test_dir.hpp"
 #include "prism/model/build_step_model.hpp"
@@ -38,6 +40,13 @@ StepModel hand_made() {
   model.mesh.order = {Axis::Cp, Axis::Tp, Axis::Pp, Axis::Ep, Axis::Dp};
   model.replicas = 8;
   model.template_ranks = 3;
+  model.cells = 2;
+  model.world_ranks = 48;
+  model.lead_ns = 1.0 / 3;
+  for (int i = 0; i < 24; ++i) model.rank_factors.push_back(1 + i / 7.0);
+  model.activity = {
+      {.rank = 5, .busy = 0.5, .communicating = 0.1, .waiting_host = 0.15, .waiting_ranks = 0.25},
+      {.rank = 2, .busy = 1}};
   const ClassId shared =
       model.pools.add({.key = "reads", .category = Category::LaunchDelay, .rank = 2, .per_replica = false},
                       std::array{0.1, 1e-300, 5e9}, model.replicas);
@@ -52,11 +61,22 @@ StepModel hand_made() {
                          .id = ~0ULL,
                          .draw_id = 1ULL << 63,
                          .duration_class = shared});
-  model.nodes.push_back(
-      {.name = "multiply\n\xc3\xa9", .stage = 0, .microbatch = 7, .duration_class = own, .member = 1});
+  model.nodes.push_back({.name = "multiply\n\xc3\xa9",
+                         .stage = 0,
+                         .microbatch = 7,
+                         .phase = Phase::Backward,
+                         .cell = 1,
+                         .duration_class = own,
+                         .member = 1});
   model.nodes.push_back({.kind = NodeKind::Join, .name = "", .duration_class = ClassId(99)});
-  model.nodes.push_back(
-      {.name = "reduce", .rank = 1, .stage = 2, .id = 4, .draw_group = {2, 4}, .duration_class = sum});
+  model.nodes.push_back({.name = "reduce",
+                         .rank = 1,
+                         .stage = 2,
+                         .phase = Phase::Communication,
+                         .over_replicas = true,
+                         .id = 4,
+                         .draw_group = {2, 4},
+                         .duration_class = sum});
   for (const ReplicaGroup group : {ReplicaGroup{}, ReplicaGroup{}, ReplicaGroup{8, 1}, ReplicaGroup{2, 4}}) {
     builder.add_node(group);
   }
@@ -118,7 +138,17 @@ StepModel recorded() {
   StepModel model = build_step_model(small_job(), LaunchDelays::Clean, std::move(report));
   model.digest = "00000000deadbeef";
   model.clock_offsets_ns = {1.5, -2, 0, 0.5};
+  model.step_kinds = {1, -4, 1};
+  model.recorded_start_ns.assign(model.nodes.size() * 3 * 2, -0.25);
+  model.recorded_start_ns[7] = std::numeric_limits<double>::quiet_NaN();
   return model;
+}
+
+/// Numbers as text, so that NaN equals NaN.
+std::vector<std::string> texts(const std::vector<double>& values) {
+  std::vector<std::string> result;
+  for (const double value : values) result.push_back(csv_number(value));
+  return result;
 }
 
 void expect_equal(const RecordedJob* a, const RecordedJob* b) {
@@ -149,7 +179,15 @@ void expect_equal(const StepModel& a, const StepModel& b) {
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.mesh, b.mesh);
   EXPECT_EQ(a.replicas, b.replicas);
+  EXPECT_EQ(a.traced_replicas, b.traced_replicas);
   EXPECT_EQ(a.template_ranks, b.template_ranks);
+  EXPECT_EQ(a.cells, b.cells);
+  EXPECT_EQ(a.world_ranks, b.world_ranks);
+  EXPECT_EQ(a.lead_ns, b.lead_ns);
+  EXPECT_EQ(a.step_kinds, b.step_kinds);
+  EXPECT_EQ(a.rank_factors, b.rank_factors);
+  EXPECT_EQ(a.activity, b.activity);
+  EXPECT_EQ(texts(a.recorded_start_ns), texts(b.recorded_start_ns));
   EXPECT_EQ(a.graph, b.graph);
   EXPECT_EQ(a.nodes, b.nodes);
   EXPECT_EQ(a.pools, b.pools);
@@ -163,11 +201,20 @@ void expect_equal(const StepModel& a, const StepModel& b) {
 
 /// What may not change when the content is damaged but the file is still accepted.
 std::vector<std::size_t> shape(const StepModel& model) {
-  std::vector<std::size_t> sizes = {
-      model.nodes.size(),           model.graph.size(),           model.graph.edge_count(),
-      model.pools.classes.size(),   model.pools.values_ns.size(), model.steps.size(),
-      model.observed_ns.size(),     model.inferences.size(),      model.clock_offsets_ns.size(),
-      model.report.entries().size()};
+  std::vector<std::size_t> sizes = {model.nodes.size(),
+                                    model.graph.size(),
+                                    model.graph.edge_count(),
+                                    model.pools.classes.size(),
+                                    model.pools.values_ns.size(),
+                                    model.steps.size(),
+                                    model.observed_ns.size(),
+                                    model.inferences.size(),
+                                    model.clock_offsets_ns.size(),
+                                    model.report.entries().size(),
+                                    model.rank_factors.size(),
+                                    model.activity.size(),
+                                    model.step_kinds.size(),
+                                    model.recorded_start_ns.size()};
   if (model.recording != nullptr) {
     sizes.insert(sizes.end(),
                  {model.recording->ops.size(), model.recording->steps.size(), model.recording->ranks.size(),
@@ -214,6 +261,42 @@ TEST(SavedModel, SelectedStepsComeBack) {
   const StepModel model = with_steps(recorded(), std::array<std::size_t, 3>{2, 0, 2});
   save_model(model, dir.path("job.prism"));
   expect_equal(model, load_model(dir.path("job.prism")));
+}
+
+TEST(SavedModel, ExtendedModelComesBack) {
+  const TestDir dir;
+  StepModel model = recorded();
+  model.traced_replicas = model.replicas;
+  model.replicas = 6;
+  save_model(model, dir.path("job.prism"));
+  expect_equal(model, load_model(dir.path("job.prism")));
+}
+
+// Version 1 had no cells, phases, kinds of steps and activity.
+TEST(SavedModel, FileOfVersion1IsRead) {
+  const TestDir dir;
+  StepModel model = recorded();
+  save_model(model, dir.path("job.prism"));
+  change(dir, dir.path("job.prism"),
+         "DROP TABLE saved.activity; ALTER TABLE saved.step DROP COLUMN kind;"
+         "ALTER TABLE saved.node DROP COLUMN phase; ALTER TABLE saved.node DROP COLUMN cell;"
+         "ALTER TABLE saved.node DROP COLUMN over_replicas;"
+         "DELETE FROM saved.array WHERE name IN ('node_start_ns', 'rank_factors');"
+         "DELETE FROM saved.meta WHERE key IN ('traced_replicas', 'cells', 'world_ranks', 'lead_ns', "
+         "'step_kinds', "
+         "'activities', 'rank_factors', 'node_starts'); PRAGMA saved.user_version=1");
+  model.step_kinds.clear();
+  model.recorded_start_ns.clear();
+  const StepModel loaded = load_model(dir.path("job.prism"));
+  std::size_t over_replicas = 0;
+  for (std::size_t i = 0; i < model.nodes.size(); ++i) {
+    const bool meets = model.graph.replica_group(NodeId(i)).spans();
+    EXPECT_EQ(loaded.nodes[NodeId(i)].over_replicas, meets) << name_of(model, i);
+    over_replicas += meets;
+    model.nodes[NodeId(i)].over_replicas = meets;
+  }
+  EXPECT_GT(over_replicas, 0U);
+  expect_equal(loaded, model);
 }
 
 TEST(SavedModel, PoolsOfSeveralPartsComeBack) {
@@ -285,8 +368,8 @@ void expect_refused(const StepModel& model, std::span<const Damage> damages) {
 TEST(SavedModel, DamageIsFound) {
   expect_refused(
       hand_made(),
-      std::array<Damage, 67>{{
-          {"PRAGMA saved.user_version=2", "was made by a newer prism (format 2, this one reads 1)"},
+      std::array<Damage, 84>{{
+          {"PRAGMA saved.user_version=3", "was made by a newer prism (format 3, this one reads 2)"},
           {"PRAGMA saved.user_version=0", "format 0 does not exist"},
           {"PRAGMA saved.application_id=7", "not a saved model"},
           {"DROP TABLE saved.inference", "has no table inference"},
@@ -305,6 +388,10 @@ TEST(SavedModel, DamageIsFound) {
           {"UPDATE saved.meta SET value='4' WHERE key='replicas'", "pools lie one after the other"},
           {"UPDATE saved.meta SET value='2' WHERE key='template_ranks'", "rank is 2, expected 0 to 1"},
           {"UPDATE saved.meta SET value='4' WHERE key='template_ranks'",
+           "rank_factors does not hold one value per rank"},
+          {"UPDATE saved.meta SET value='4' WHERE key='template_ranks'; UPDATE saved.meta SET value='0' "
+           "WHERE "
+           "key='rank_factors'; DELETE FROM saved.array WHERE name='rank_factors'",
            "clock_offsets_ns does not hold one value"},
           {"UPDATE saved.meta SET value='0' WHERE key='mesh_tp'", "mesh_tp is '0'"},
           {"UPDATE saved.meta SET value='9999999' WHERE key LIKE 'mesh_%p'", "the mesh has more than"},
@@ -359,8 +446,26 @@ TEST(SavedModel, DamageIsFound) {
            "has 1 pool_values, expected 36"},
           {"UPDATE saved.array SET part=1 WHERE name='pool_values_ns'", "part is 1, expected 0 to 0"},
           {"DELETE FROM saved.array WHERE name='clock_offsets_ns'", "has 0 clock_offsets, expected 24"},
-          {"INSERT INTO saved.step VALUES(1, 5.0); UPDATE saved.meta SET value='1' WHERE key='steps'",
+          {"INSERT INTO saved.step VALUES(1, 5.0, 0); UPDATE saved.meta SET value='1' WHERE key='steps'",
            "size is not members times the 1 steps"},
+          {"DROP TABLE saved.activity", "has no table activity"},
+          {"DELETE FROM saved.meta WHERE key='cells'", "no key 'cells'"},
+          {"UPDATE saved.meta SET value='4' WHERE key='cells'", "cells is '4', expected 1 to 3"},
+          {"UPDATE saved.meta SET value='0' WHERE key='cells'", "cells is '0', expected 1 to 3"},
+          {"UPDATE saved.meta SET value='-1' WHERE key='world_ranks'", "world_ranks is '-1'"},
+          {"UPDATE saved.meta SET value='inf' WHERE key='lead_ns'", "lead_ns is not a time"},
+          {"UPDATE saved.meta SET value='soon' WHERE key='lead_ns'", "lead_ns is not a time"},
+          {"UPDATE saved.meta SET value='4' WHERE key='traced_replicas'", "pools lie one after the other"},
+          {"UPDATE saved.node SET cell=2 WHERE id=1", "cell is 2, expected 0 to 1"},
+          {"UPDATE saved.node SET phase='sleep' WHERE id=1", "phase is unknown: 'sleep'"},
+          {"UPDATE saved.node SET over_replicas=2 WHERE id=1", "over_replicas is 2"},
+          {"UPDATE saved.activity SET busy=1.5", "busy is not a share of 0 to 1"},
+          {"UPDATE saved.activity SET rank=-1", "rank is -1"},
+          {"DELETE FROM saved.activity WHERE rank=2", "has 1 activities, expected 2"},
+          {"DELETE FROM saved.array WHERE name='rank_factors'; UPDATE saved.meta SET value='0' WHERE "
+           "key='clock_offsets'",
+           "has 0 rank_factors, expected 24"},
+          {"UPDATE saved.array SET data=zeroblob(192) WHERE name='rank_factors'", "is not above 0"},
           {"UPDATE saved.report SET severity='mild'", "severity is unknown"},
           {"UPDATE saved.report SET count=9223372036854775807", "expected 1 to"},
           {"UPDATE saved.report SET count=1", "places are more than the records"},
@@ -371,12 +476,20 @@ TEST(SavedModel, DamageIsFound) {
 TEST(SavedModel, DamageOfARecordingIsFound) {
   expect_refused(
       recorded(),
-      std::array<Damage, 17>{{
+      std::array<Damage, 21>{{
+          {"UPDATE saved.meta SET value='2' WHERE key='step_kinds'", "has 3 step_kinds, expected 2"},
+          {"UPDATE saved.meta SET value='0' WHERE key='step_kinds'", "a kind is given"},
+          {"UPDATE saved.array SET data=zeroblob(8) WHERE name='node_start_ns'", "has 1 node_starts"},
+          {"UPDATE saved.array SET data=zeroblob(8) WHERE name='node_start_ns'; UPDATE saved.meta SET "
+           "value='1' "
+           "WHERE key='node_starts'",
+           "one value per node, step and replica"},
           {"UPDATE saved.step SET observed_ns='x' WHERE number=100", "observed_ns is not a number"},
           {"UPDATE saved.step SET observed_ns=9e999 WHERE number=100", "observed_ns is not a time"},
           {"UPDATE saved.step SET observed_ns=-1.0 WHERE number=100", "observed_ns is not a time"},
           {"DELETE FROM saved.step WHERE number=100", "has 2 steps, expected 3"},
-          {"DELETE FROM saved.step WHERE number=100; UPDATE saved.meta SET value='2' WHERE key='steps'",
+          {"DELETE FROM saved.step WHERE number=100; UPDATE saved.meta SET value='2' WHERE key IN ('steps', "
+           "'step_kinds')",
            "size is not members times the 2 steps"},
           {"UPDATE saved.duration_class SET per_replica=0 WHERE category='compute'", "are per replica"},
           {"UPDATE saved.recorded_op SET type='sleep' WHERE id=0", "type is unknown: 'sleep'"},

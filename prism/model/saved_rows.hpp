@@ -93,6 +93,13 @@ class Rows {
     return value;
   }
 
+  double share() {
+    expect(SqlType::Real, "number");
+    const double value = statement_.column_double(column_);
+    if (!(value >= 0 && value <= 1)) fail("is not a share of 0 to 1");
+    return value;
+  }
+
   std::string text() {
     expect(SqlType::Text, "text");
     std::string value = statement_.column_text(column_);

@@ -75,9 +75,10 @@ std::string nodes_csv(const StepModel& model, const std::vector<std::string>& na
       category = kFolderCategories[static_cast<std::size_t>(
           node.kind == NodeKind::Delay ? Category::LaunchDelay : of_class)];
     }
+    const bool all = node.over_replicas && group.size == model.replicas;
     text += row({names[i], pool, std::to_string(node.rank), std::to_string(node.stage),
-                 std::to_string(node.microbatch), std::string(category), std::to_string(group.size),
-                 std::to_string(group.stride)});
+                 std::to_string(node.microbatch), std::string(category),
+                 all ? "all" : std::to_string(group.size), std::to_string(group.stride)});
   }
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "prism/model/extend_replicas.hpp"
 #include "prism/trace/time.hpp"
 
 namespace prism {
@@ -56,6 +57,7 @@ Json graph_json(const StepModel& model) {
   return {{"nodes", model.graph.size()},
           {"edges", model.graph.edge_count()},
           {"ranks", std::size_t{model.template_ranks} * model.replicas},
+          {"traced_ranks", model.traced_ranks()},
           {"replicas", model.replicas}};
 }
 
@@ -136,7 +138,7 @@ std::string inspect_json(const StepModel& model, const InspectResult& result, co
                        {"offset_s", seconds(model.clock_offsets_ns[i])}});
   }
   json["clock_offsets_s"] = std::move(offsets);
-  return text_of(std::move(json), model, {});
+  return text_of(std::move(json), model, extension_warnings(model));
 }
 
 std::string replay_json(const StepModel& model, const ReplayResult& result, const RunInfo& info) {

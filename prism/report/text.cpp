@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "prism/model/extend_replicas.hpp"
 #include "prism/trace/time.hpp"
 
 namespace prism {
@@ -75,6 +76,9 @@ std::string job_line(const StepModel& model) {
   std::string line = model.source + ": ";
   line +=
       gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
+  if (model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
+    line += fmt::format(", {} traced", model.traced_ranks());
+  }
   if (model.step_count() > 0) {
     line += fmt::format(", {} ({} to {})", plural(model.step_count(), "profiled step"), model.steps.front(),
                         model.steps.back());
@@ -94,8 +98,10 @@ std::string notes(const StepModel& model, const std::vector<std::string>& warnin
   std::string text;
   for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
   for (const ImportEntry& entry : model.report.entries()) {
-    text += fmt::format("{}: {}: {} time{}", severity_name(entry.severity), entry.reason,
-                        thousands(entry.count), entry.count == 1 ? "" : "s");
+    text += fmt::format("{}: {}", severity_name(entry.severity), entry.reason);
+    // What was said of the whole input once is not counted.
+    const bool counted = entry.count > 1 || !entry.places.empty() || entry.severity != Severity::Info;
+    if (counted) text += fmt::format(": {} time{}", thousands(entry.count), entry.count == 1 ? "" : "s");
     if (!entry.places.empty())
       text += fmt::format(" ({}{})", fmt::join(entry.places, "; "),
                           entry.count > entry.places.size() ? "; ..." : "");
@@ -200,7 +206,8 @@ std::string kernel_replay(const ReplayResult& result) {
 
 std::string inspect_text(const StepModel& model, const InspectResult& result) {
   std::string text = job_line(model) + graph_line(model);
-  text += fmt::format("{} on {}, {}\n", plural(result.ops, "op"), plural(result.ranks, "recorded rank"),
+  text += fmt::format("{} on {}, {}\n", plural(result.ops, "op"),
+                      plural(result.ranks, result.ranks > model.traced_ranks() ? "rank" : "recorded rank"),
                       plural(model.pools.values_ns.size(), "recorded duration"));
   if (model.step_count() > 0) {
     const auto [low, high] = std::ranges::minmax(model.observed_ns);
@@ -222,7 +229,7 @@ std::string inspect_text(const StepModel& model, const InspectResult& result) {
                         category_name(pool.category), thousands(pool.count), time_text(pool.mean_ns),
                         100 * pool.cv, time_text(pool.p95_ns), pool.best_law, pool.law_ks);
   }
-  return text + notes(model, {});
+  return text + notes(model, extension_warnings(model));
 }
 
 std::string replay_text(const StepModel& model, const ReplayResult& result) {

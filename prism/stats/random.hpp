@@ -26,6 +26,8 @@ enum class Purpose : std::uint32_t {
   Duration,   ///< an op's own draw
   Bootstrap,  ///< resampled profiled steps; matched subsets of samples
   Generator,  ///< made-up jobs
+  RankSpeed,  ///< how fast a copied rank computes
+  Anchor,     ///< a step's deviation taken from a log of step times
 };
 
 /// A uniform 32-bit word.
