@@ -77,14 +77,15 @@ struct HostCall {
   [[nodiscard]] std::int64_t end_ns() const { return start_ns + duration_ns; }
 };
 
-/// A recorded synchronisation (category cuda_sync), present only when the profiler was asked for it.
+/// A recorded synchronisation (category cuda_sync) or event record (cuda_event), present only when the
+/// profiler was asked for it.
 struct SyncRecord {
-  enum class Kind : std::uint8_t { StreamSync, EventSync, ContextSync, StreamWait };
+  enum class Kind : std::uint8_t { StreamSync, EventSync, ContextSync, StreamWait, EventRecord };
   std::int64_t start_ns = 0;
   std::int64_t duration_ns = 0;
   std::int64_t correlation = 0;
   std::int64_t event_correlation = -1;          ///< of the cudaEventRecord waited for; -1: not recorded
-  std::optional<std::uint64_t> stream;          ///< the waiting or awaited stream; none: all or unknown
+  std::optional<std::uint64_t> stream;          ///< waiting, awaited or recorded on; none: all or unknown
   std::optional<std::uint64_t> awaited_stream;  ///< "wait_on_stream"
   std::int32_t device = -1;
   Kind kind = Kind::StreamSync;
@@ -125,6 +126,8 @@ struct TraceCounts {
   std::uint64_t complete_events = 0;  ///< of those, ph X
   std::uint64_t cpu_ops = 0;
   std::uint64_t python_functions = 0;
+  std::uint64_t gpu_ops = 0;            ///< kernels, copies and fills, kept or not
+  std::uint64_t gpu_ops_set_aside = 0;  ///< of those, with a time that cannot be used
 };
 
 struct RankTrace {
