@@ -85,6 +85,8 @@ std::string_view name_of(SyncRecord::Kind kind) {
       return "Context Sync";
     case SyncRecord::Kind::StreamWait:
       return "Stream Wait Event";
+    case SyncRecord::Kind::EventRecord:
+      return "cudaEventRecord";
   }
   return "Context Sync";
 }
@@ -239,7 +241,7 @@ class Writer {
     const auto number = [&](std::string_view key, std::int64_t value) {
       if (value >= 0) fields.push_back(fmt::format("\"{}\": {}", key, value));
     };
-    name("Collective name", record.collective);
+    if (!record.group_pointer) name("Collective name", record.collective);  // old records have none
     number("In msg nelems", record.in_elements);
     number("Out msg nelems", record.out_elements);
     if (!record.group_pointer) number("Group size", record.group_size);
@@ -288,18 +290,22 @@ class Writer {
   }
 
   void write_sync(const SyncRecord& sync) {
+    using enum SyncRecord::Kind;
     const std::string stream = sync.stream ? fmt::to_string(*sync.stream) : "-1";
-    const bool own_row = sync.kind == SyncRecord::Kind::StreamSync && sync.stream;
+    const bool own_row = sync.kind == StreamSync && sync.stream;
+    const std::string_view name = name_of(sync.kind);
     begin_event();
-    put("\"ph\": \"X\", \"cat\": \"cuda_sync\", \"name\": \"{0}\", \"pid\": {1}, \"tid\": {2},\n    \"ts\": "
-        "{3}, \"dur\": {4},\n    \"args\": {{\n      \"cuda_sync_kind\": \"{0}\"",
-        name_of(sync.kind), sync.device, own_row ? fmt::to_string(*sync.stream + kStreamSyncRow) : stream,
-        ts(sync.start_ns), microseconds(sync.duration_ns));
-    if (sync.kind == SyncRecord::Kind::EventSync || sync.kind == SyncRecord::Kind::StreamWait) {
-      put(", \"wait_on_stream\": {}, \"wait_on_cuda_event_record_corr_id\": {}",
+    put("\"ph\": \"X\", \"cat\": \"{}\", \"name\": \"{}\", \"pid\": {}, \"tid\": {},\n    \"ts\": {}, "
+        "\"dur\": {},\n    \"args\": {{\n      ",
+        sync.kind == EventRecord ? "cuda_event" : "cuda_sync", name, sync.device,
+        own_row ? fmt::to_string(*sync.stream + kStreamSyncRow) : stream, ts(sync.start_ns),
+        microseconds(sync.duration_ns));
+    if (sync.kind != EventRecord) put("\"cuda_sync_kind\": \"{}\", ", name);
+    if (sync.kind == EventSync || sync.kind == StreamWait) {
+      put("\"wait_on_stream\": {}, \"wait_on_cuda_event_record_corr_id\": {}, ",
           sync.awaited_stream ? fmt::to_string(*sync.awaited_stream) : "-1", sync.event_correlation);
     }
-    put(", \"stream\": {}, \"correlation\": {}, \"device\": {}, \"context\": 1\n    }}", stream,
+    put("\"stream\": {}, \"correlation\": {}, \"device\": {}, \"context\": 1\n    }}", stream,
         sync.correlation, sync.device);
     end_event();
   }
