@@ -204,6 +204,7 @@ class SimulatedTraces::RankWriter {
       plans[k].host_ns = latest_ns;
     }
     for (std::size_t k = 0; k < plans.size(); ++k) write_step(k, plans[k]);
+    await_device();
     std::ranges::stable_sort(trace_.gpu_ops, {}, &GpuOp::start_ns);
     std::ranges::stable_sort(trace_.cpu_ops, {}, &CpuOp::start_ns);
     return std::move(trace_);
@@ -388,6 +389,20 @@ class SimulatedTraces::RankWriter {
     trace_.annotations.push_back({.start_ns = plan.host_ns,
                                   .duration_ns = std::max(now_ns_ - plan.host_ns, kCallNs),
                                   .name = name("ProfilerStep#" + std::to_string(all_.steps_[k].number))});
+  }
+
+  /// The profiler stops when the device is done.
+  void await_device() {
+    const std::int64_t start_ns = now_ns_;
+    std::int64_t end_ns = start_ns + kCallNs;
+    for (const GpuOp& op : trace_.gpu_ops) end_ns = std::max(end_ns, op.end_ns());
+    const std::int64_t correlation = call(HostCallKind::DeviceSync, "cudaDeviceSynchronize");
+    trace_.calls.back().duration_ns = end_ns - start_ns;
+    trace_.syncs.push_back({.start_ns = start_ns,
+                            .duration_ns = end_ns - start_ns,
+                            .correlation = correlation,
+                            .device = kDevice,
+                            .kind = SyncRecord::Kind::ContextSync});
   }
 
   [[nodiscard]] std::string kernel_name(const Node& node) const {

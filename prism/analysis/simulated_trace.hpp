@@ -10,7 +10,7 @@
 // per pool key. A communication's kernel begins when its own rank has arrived and ends with the transfer, so
 // waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without length
 // leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
-// an op waits for another stream. What a profiler cannot record is lost: edges between ranks that are no
+// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges between ranks that are no
 // communication.
 #pragma once
 

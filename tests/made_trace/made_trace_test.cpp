@@ -249,6 +249,29 @@ TEST(MadeTrace, MetadataFollowsTheVersion) {
   EXPECT_EQ(records(Metadata::Full), std::tuple(9, 5, 10, 3U));
 }
 
+// A coalesced send or receive is launched behind its record, inside the coalescing scope.
+TEST(MadeTrace, CoalescedPairsAreLaunchedOutsideTheirRecords) {
+  const MadeTrace made = make_trace({.pp = 2, .coalesced_p2p = true});
+  int pairs = 0;
+  for (const RankTrace& trace : made.ranks) {
+    for (const GpuOp& op : trace.gpu_ops) {
+      if (trace.name(op.name).find("SendRecv") == std::string::npos) continue;
+      EXPECT_FALSE(op.comm);
+      const auto call = std::ranges::find(trace.calls, op.correlation, &HostCall::correlation);
+      if (call == trace.calls.end()) continue;
+      ++pairs;
+      const auto around = [&](const auto& range) {
+        return range.start_ns <= call->start_ns && call->end_ns() <= range.end_ns();
+      };
+      EXPECT_TRUE(std::ranges::none_of(trace.cpu_ops, around));
+      EXPECT_TRUE(std::ranges::any_of(trace.annotations, [&](const Annotation& a) {
+        return trace.name(a.name) == "nccl:coalesced" && around(a);
+      }));
+    }
+  }
+  EXPECT_EQ(pairs, 3 * 2 * 2);
+}
+
 // Members of a collective share the Comms Id, different ones never do.
 TEST(MadeTrace, CommsIdsNameCollectives) {
   const MadeTrace made = make_trace({.tp = 2, .dp = 2, .steps = 2, .unprofiled_steps = 0});

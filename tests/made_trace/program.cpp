@@ -256,14 +256,20 @@ std::size_t RankWriter::record_event(std::uint64_t stream) {
   return out_.events++;
 }
 
-/// As PyTorch issues it: the communication stream waits for the current one, and an event follows the kernel.
+/// As PyTorch issues it: the communication stream waits for the current one, and an event follows the kernel. All
+/// of that happens inside the record, or, of coalesced operations, behind it.
 RankWriter::Posted RankWriter::launch_communication(ProgramOp op, const ProgramRecord& record) {
   const std::uint64_t stream = op.stream;
   op.exit_skew_ns =
       to_ns(all_.noise.exponential(spec().exit_skew_us, Use::Skew, draws_++, place_.rank, step_index()));
   op.record = out_.records.size();
   out_.records.push_back(record);
+  if (!record.on_kernel) begin(Instruction::Range::Annotation, "nccl:coalesced");
   begin(Instruction::Range::Record, "record_param_comms", *op.record);
+  if (!record.on_kernel) {
+    add({.kind = Instruction::Kind::Work, .duration_ns = to_ns(spec().call_us * spec().observer_tax)});
+    end();
+  }
   if (stream != kComputeStream) {
     const std::size_t ready = record_event(kComputeStream);
     call(Instruction::Kind::StreamWait, "cudaStreamWaitEvent", stream, ready);
