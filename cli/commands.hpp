@@ -73,10 +73,21 @@ struct ModelSaveOptions {
   bool anonymise = false;
 };
 
+struct ExportOptions {
+  CommonOptions common;  ///< output: the folder to write
+  std::optional<std::pair<int, int>> recorded_steps;
+  std::pair<std::uint32_t, std::uint32_t> samples{0, 0};
+  std::optional<Sampling> model;
+  std::uint32_t seed = 1;
+  bool kineto = false;  ///< the only format so far
+  bool gzip = false;
+};
+
 int run_inspect(const InspectOptions& options);
 int run_replay(const ReplayOptions& options);
 int run_validate(const ValidateCommandOptions& options);
 int run_forecast(const ForecastCommandOptions& options);
+int run_export(const ExportOptions& options);
 int run_model_save(const ModelSaveOptions& options);
 int run_model_show(const CommonOptions& options);
 

@@ -43,9 +43,12 @@ constexpr const char* kExamples =
     "  prism inspect  trace.csv.gz              what is in it, and what was left out\n"
     "  prism replay   trace.csv.gz              does the graph reproduce the steps it was made from?\n"
     "  prism validate trace.csv.gz              does it predict steps it has not seen?\n"
-    "  prism forecast trace.csv.gz --json       the step-time distribution\n\n"
+    "  prism forecast trace.csv.gz --json       the step-time distribution\n"
+    "  prism export   trace.csv.gz --kineto -o traces   a simulated step as profiler traces\n\n"
     "Exit codes: 0 done, 1 a --fail-if check failed, 2 usage, 3 bad input, 4 internal error, 130 "
     "interrupted.";
+
+constexpr int kMostExportedSamples = 1000;  // all are held in memory
 
 const std::map<std::string, LaunchDelays> kLaunchDelays = {{"clean", LaunchDelays::Clean},
                                                            {"none", LaunchDelays::None},
@@ -59,10 +62,12 @@ struct Options {
   ValidateCommandOptions validate;
   ForecastCommandOptions forecast;
   ModelSaveOptions save;
+  ExportOptions exported;
   CommonOptions show;
 };
 
-std::pair<int, int> parse_steps(const std::string& text) {
+/// "A:B" (inclusive), "A", ":B" or "A:" as numbers from 0.
+std::pair<int, int> parse_range(const char* option, const std::string& text) {
   const std::size_t colon = text.find(':');
   const auto first = colon == 0 ? std::optional<std::int64_t>(0) : parse_int(text.substr(0, colon));
   std::optional<std::int64_t> last = first;
@@ -70,7 +75,7 @@ std::pair<int, int> parse_steps(const std::string& text) {
     last = colon + 1 == text.size() ? std::numeric_limits<int>::max() : parse_int(text.substr(colon + 1));
   }
   if (!first || !last || *first < 0 || *last < *first || *last > std::numeric_limits<int>::max()) {
-    throw CLI::ValidationError("--steps", "expected FIRST:LAST (inclusive), for example 100:200");
+    throw CLI::ValidationError(option, "expected FIRST:LAST (inclusive), for example 100:200");
   }
   return {static_cast<int>(*first), static_cast<int>(*last)};
 }
@@ -105,7 +110,7 @@ void add_format(CLI::App* app, CommonOptions& common, bool csv) {
 
 void add_steps(CLI::App* app, CommonOptions& common) {
   app->add_option_function<std::string>(
-         "--steps", [&](const std::string& text) { common.steps = parse_steps(text); },
+         "--steps", [&](const std::string& text) { common.steps = parse_range("--steps", text); },
          "use profiled steps FIRST:LAST only")
       ->type_name("A:B");
 }
@@ -126,15 +131,50 @@ void add_common(CLI::App* app, CommonOptions& common) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void add_seed(CLI::App* app, std::uint32_t& seed) {
+  app->add_option("--seed", seed, "equal seeds give equal results")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, std::numeric_limits<std::uint32_t>::max()))
+      ->type_name("S");
+}
+
 void add_sampling(CLI::App* app, SamplingOptions& sampling) {
   app->add_option("--samples", sampling.samples, "Monte Carlo samples of the step")
       ->capture_default_str()
       ->check(CLI::Range(2U, 100'000'000U))
       ->type_name("N");
-  app->add_option("--seed", sampling.seed, "equal seeds give equal results")
-      ->capture_default_str()
-      ->check(CLI::Range(0U, std::numeric_limits<std::uint32_t>::max()))
-      ->type_name("S");
+  add_seed(app, sampling.seed);
+}
+
+void add_sampling_model(CLI::App* app, std::optional<Sampling>& model) {
+  std::vector<std::string> names;
+  for (const Sampling sampling : kSamplingModels) names.emplace_back(sampling_name(sampling));
+  app->add_option_function<std::string>(
+         "--sampling", [&model](const std::string& name) { model = sampling_from_name(name); },
+         "sampling model (default: hierarchical; iid for pools without profiled steps)")
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME");
+}
+
+/// Which steps an export writes.
+void add_exported_steps(CLI::App* app, ExportOptions& options) {
+  auto* step =
+      app->add_option_function<std::string>(
+             "--step", [&](const std::string& text) { options.recorded_steps = parse_range("--step", text); },
+             "replay profiled step A, or steps A:B one after the other")
+          ->type_name("A[:B]");
+  app->add_option_function<std::string>(
+         "--sample",
+         [&](const std::string& text) {
+           const auto [first, last] = parse_range("--sample", text);
+           if (last - first >= kMostExportedSamples) {
+             throw CLI::ValidationError("--sample", "at most 1000 samples at once");
+           }
+           options.samples = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
+         },
+         "draw sample A, or samples A:B (default: sample 0)")
+      ->excludes(step)
+      ->type_name("A[:B]");
 }
 
 void add_extension(CLI::App* app, ExtensionOptions& extension) {
@@ -188,14 +228,7 @@ Runners add_commands(CLI::App& app, Options& o) {
   add_common(forecast, o.forecast.common);
   add_sampling(forecast, o.forecast.sampling);
   add_extension(forecast, o.forecast.extension);
-  std::vector<std::string> names;
-  for (const Sampling sampling : kSamplingModels) names.emplace_back(sampling_name(sampling));
-  forecast
-      ->add_option_function<std::string>(
-          "--sampling", [&o](const std::string& name) { o.forecast.model = sampling_from_name(name); },
-          "sampling model (default: hierarchical; iid for pools without profiled steps)")
-      ->check(CLI::IsMember(names))
-      ->type_name("NAME");
+  add_sampling_model(forecast, o.forecast.model);
   forecast
       ->add_option_function<std::string>(
           "--precision",
@@ -208,6 +241,22 @@ Runners add_commands(CLI::App& app, Options& o) {
   forecast->add_flag("--timing", o.forecast.timing,
                      "add the wall-clock time of the samples, which differs from run to run");
   run[forecast] = [&o] { return run_forecast(o.forecast); };
+
+  auto* exported =
+      app.add_subcommand("export", "write a simulated step as traces of a profiler, one file per rank");
+  add_input(exported, o.exported.common);
+  add_format(exported, o.exported.common, false);
+  exported->get_option("--output")
+      ->required()
+      ->description("the folder to make (as a whole)")
+      ->type_name("FOLDER");
+  exported->add_flag("--kineto", o.exported.kineto, "as PyTorch's profiler writes them (Chrome trace JSON)")
+      ->required();
+  add_exported_steps(exported, o.exported);
+  add_sampling_model(exported, o.exported.model);
+  add_seed(exported, o.exported.seed);
+  exported->add_flag("--gzip", o.exported.gzip, "write .json.gz");
+  run[exported] = [&o] { return run_export(o.exported); };
 
   auto* model = app.add_subcommand("model", "the saved model file: graph, pools and provenance in one file");
   model->require_subcommand(1);
@@ -271,8 +320,9 @@ int run_program(int argc, char** argv) {
   app.set_version_flag("--version", std::string("prism ") + std::string(prism_version()));
   app.get_formatter()->column_width(30);
   Options options;
-  for (CommonOptions* common : {&options.inspect.common, &options.replay.common, &options.validate.common,
-                                &options.forecast.common, &options.save.common, &options.show}) {
+  for (CommonOptions* common :
+       {&options.inspect.common, &options.replay.common, &options.validate.common, &options.forecast.common,
+        &options.exported.common, &options.save.common, &options.show}) {
     common->control.cancelled = &interrupted;
     common->control.progress = terminal_progress();
   }

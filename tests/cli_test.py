@@ -381,6 +381,63 @@ class OutputFile(CliTest):
         self.assertIn(b"standard output", run.stderr)
 
 
+class Export(CliTest):
+    def export(self, *arguments):
+        """The result document, and the traces by rank."""
+        folder = self.folder / f"traces-{len(list(self.folder.iterdir()))}"
+        result = document("export", EXAMPLE, "--kineto", "-o", folder, *arguments)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted(result["files"]))
+        traces = {}
+        for path in folder.iterdir():
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            trace = json.loads(data)
+            traces[trace["distributedInfo"]["rank"]] = trace
+        return result, traces
+
+    def test_one_strict_file_per_rank(self):
+        result, traces = self.export()
+        self.assertEqual(result["schema"], "prism.export/1")
+        self.assertEqual((result["model"], result["seed"]), ("hierarchical", 1))
+        self.assertEqual(sorted(traces), list(range(16)))
+        for trace in traces.values():
+            self.assertEqual(trace["distributedInfo"]["world_size"], 16)
+            kernels = [event for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+            self.assertGreater(len(kernels), 20)
+
+    def test_step_times_are_those_of_the_replay(self):
+        result, traces = self.export("--step", "101:103", "--gzip")
+        replayed = {step["step"]: step["replayed_s"] for step in document("replay", EXAMPLE)["steps"]}
+        self.assertEqual([step["step"] for step in result["steps"]], [101, 102, 103])
+        total = 0
+        for step in result["steps"]:
+            self.assertAlmostEqual(step["step_time_s"], replayed[step["step"]], delta=1e-9)
+            total += step["step_time_s"]
+        ends = [event["ts"] + event["dur"] for trace in traces.values() for event in trace["traceEvents"]
+                if event.get("cat") == "kernel"]
+        marks = [event["ts"] + event["dur"] for trace in traces.values() for event in trace["traceEvents"]
+                 if event.get("cat") == "kernel" and event["args"]["correlation"] == 0]
+        self.assertEqual(len(set(marks)), 1)
+        self.assertAlmostEqual((max(ends) - marks[0]) / 1e6, total, delta=1e-8)
+
+    def test_equal_seeds_equal_bytes(self):
+        one, two = self.folder / "one", self.folder / "two"
+        for folder in (one, two):
+            known("export", EXAMPLE, "--kineto", "-o", folder, "--sample", "3", "--seed", "9")
+        for path in one.iterdir():
+            self.assertEqual(path.read_bytes(), (two / path.name).read_bytes())
+
+    def test_never_mixes_with_other_files(self):
+        (self.folder / "full").mkdir()
+        (self.folder / "full" / "rank0.json").write_text("old")
+        self.assert_fails(USAGE, "export", EXAMPLE, "--kineto", "-o", self.folder / "full", says=["full", "new folder"])
+        self.assertEqual((self.folder / "full" / "rank0.json").read_text(), "old")
+
+    def test_step_that_is_not_there(self):
+        self.assert_fails(BAD_INPUT, "export", EXAMPLE, "--kineto", "-o", self.folder / "new", "--step", "7",
+                          says=["no profiled step 7", "101 to 512"])
+        self.assertFalse((self.folder / "new").exists())
+
+
 class Usage(CliTest):
     def test_no_command(self):
         self.assert_fails(USAGE, says=["subcommand", "--help"])
@@ -409,6 +466,10 @@ class Usage(CliTest):
             (["forecast", EXAMPLE, "--sampling", "recorded"], "hierarchical,step-block,regime,iid,iid-mixed"),
             (["replay", EXAMPLE, "--launch-delays", "some"], "clean,none,raw,off"),
             (["validate", EXAMPLE, "--target", "some"], "observed,replayed"),
+            (["export", EXAMPLE, "--kineto"], "--output"),
+            (["export", EXAMPLE, "-o", "unused"], "--kineto"),
+            (["export", EXAMPLE, "--kineto", "-o", "unused", "--step", "1", "--sample", "1"], "--step"),
+            (["export", EXAMPLE, "--kineto", "-o", "unused", "--sample", "0:1000"], "at most 1000"),
             (["model", "save", EXAMPLE], "--output"),
             (["model"], "subcommand"),
         ):
@@ -426,10 +487,11 @@ class Usage(CliTest):
         ("validate",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --target",
         ("forecast",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --sampling --precision "
                        "--timing",
+        ("export",): "--json -o --output --kineto --step --sample --sampling --seed --gzip",
         ("model",): "save show",
         ("model", "save"): "-o --output --steps --anonymise",
         ("model", "show"): "--json -o --output",
-        (): "inspect replay validate forecast model --version",
+        (): "inspect replay validate forecast export model --version",
     }
 
     def test_help_names_every_option(self):

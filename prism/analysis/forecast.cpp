@@ -170,7 +170,7 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
                      "prism replay shows that step; profile 16 steps or more for a forecast");
   }
   ForecastResult result;
-  result.sampling = options.sampling.value_or(profiled ? Sampling::Hierarchical : Sampling::Iid);
+  result.sampling = options.sampling.value_or(default_sampling(model));
   const Simulation simulation(model, result.sampling, estimate_step_effects(model));
   const auto begin = std::chrono::steady_clock::now();
   result.samples_ns = draw_samples(simulation, options, control);

@@ -89,6 +89,10 @@ std::string_view sampling_name(Sampling sampling) {
   return kNames[static_cast<std::size_t>(sampling)];
 }
 
+Sampling default_sampling(const StepModel& model) {
+  return model.step_count() > 0 ? Sampling::Hierarchical : Sampling::Iid;
+}
+
 std::optional<Sampling> sampling_from_name(std::string_view name) {
   for (const Sampling sampling : kSamplingModels) {
     if (sampling_name(sampling) == name) return sampling;

@@ -39,6 +39,9 @@ inline constexpr std::array<Sampling, 5> kSamplingModels = {
 /// "hierarchical", "step-block", "regime", "iid", "iid-mixed" or "recorded".
 std::string_view sampling_name(Sampling sampling);
 
+/// Of a model with profiled steps hierarchical, else iid.
+Sampling default_sampling(const StepModel& model);
+
 /// The model of that name among kSamplingModels.
 std::optional<Sampling> sampling_from_name(std::string_view name);
 

@@ -252,6 +252,19 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
   return text_of(std::move(json), model, result.warnings);
 }
 
+std::string export_json(const StepModel& model, const ExportResult& result, const RunInfo& info) {
+  Json json = document("export", model, info);
+  json["folder"] = result.folder;
+  json["files"] = result.files;
+  json["model"] = sampling_name(result.sampling);
+  Json steps = Json::array();
+  for (const ExportResult::Step& step : result.steps) {
+    steps.push_back({{"step", step.number}, {"step_time_s", seconds(step.step_ns)}});
+  }
+  json["steps"] = std::move(steps);
+  return text_of(std::move(json), model, {});
+}
+
 std::string model_json(const StepModel& model, std::string_view command, const RunInfo& info) {
   Json json = document(command, model, info);
   json["mesh"] = mesh_json(model.mesh);

@@ -11,6 +11,7 @@
 #include "prism/analysis/replay.hpp"
 #include "prism/analysis/validate.hpp"
 #include "prism/model/step_model.hpp"
+#include "prism/report/export_result.hpp"
 #include "prism/report/run_info.hpp"
 
 namespace prism {
@@ -19,6 +20,7 @@ std::string inspect_json(const StepModel& model, const InspectResult& result, co
 std::string replay_json(const StepModel& model, const ReplayResult& result, const RunInfo& info);
 std::string validate_json(const StepModel& model, const ValidateResult& result, const RunInfo& info);
 std::string forecast_json(const StepModel& model, const ForecastResult& result, const RunInfo& info);
+std::string export_json(const StepModel& model, const ExportResult& result, const RunInfo& info);
 /// What a saved model holds, for `command` "model.save" or "model.show".
 std::string model_json(const StepModel& model, std::string_view command, const RunInfo& info);
 

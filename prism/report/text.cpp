@@ -329,6 +329,25 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
   return text;
 }
 
+std::string export_text(const StepModel& model, const ExportResult& result, const RunInfo& info) {
+  const bool replayed = result.sampling == Sampling::Recorded;
+  std::string text = job_line(model) + graph_line(model);
+  text += fmt::format("wrote {} to {}: {} to {}\n", plural(result.files.size(), "trace"), result.folder,
+                      result.files.front(), result.files.back());
+  if (!replayed) {
+    text +=
+        fmt::format("sampling model {}, seed {}\n", sampling_name(result.sampling), info.seed.value_or(0));
+  }
+  double longest_ns = 0;
+  for (const ExportResult::Step& step : result.steps) longest_ns = std::max(longest_ns, step.step_ns);
+  const TimeColumn column(longest_ns, longest_ns / 1e5);
+  text += fmt::format("\n{:>8} {:>14}\n", replayed ? "step" : "sample", "step time");
+  for (const ExportResult::Step& step : result.steps) {
+    text += fmt::format("{:>8} {:>14}\n", step.number, column(step.step_ns));
+  }
+  return text + notes(model, {});
+}
+
 std::string model_text(const StepModel& model) {
   std::string text = job_line(model) + graph_line(model);
   text += fmt::format("{} with {}\n", plural(model.pools.classes.size(), "pool"),

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <numbers>
 #include <queue>
 #include <stdexcept>
 #include <tuple>
 
 #include "prism/stats/random.hpp"
+#include "tests/made_job/noise.hpp"
 
 namespace prism {
 
@@ -226,40 +225,8 @@ class Plan {
   std::vector<OpIndex> loss_tails_;
 };
 
-/// Random numbers of one job, by what they are for.
-class Noise {
- public:
-  enum class Use : std::uint64_t { Step, Rank, Content, Residual, Transfer, Jitter, Delay };
-
-  explicit Noise(std::uint32_t seed) : seed_(seed) {}
-
-  /// A positive factor with mean 1 and coefficient of variation about `cv`.
-  double factor(double cv, Use use, std::uint64_t id, int replica, std::size_t step) const {
-    if (cv == 0) return 1;
-    return std::exp(cv * normal(use, id, replica, step) - cv * cv / 2);
-  }
-
-  /// Exponential with the given mean.
-  double exponential(double mean, Use use, std::uint64_t id, int replica, std::size_t step) const {
-    if (mean == 0) return 0;
-    return -mean * std::log(unit(use, id, 0, replica, step));
-  }
-
- private:
-  double unit(Use use, std::uint64_t id, std::uint64_t part, int replica, std::size_t step) const {
-    const std::uint64_t key = mix_id(mix_id(static_cast<std::uint64_t>(use), id), part);
-    return unit_from_word(random_word(seed_, Purpose::Generator, key, static_cast<std::uint32_t>(replica),
-                                      static_cast<std::uint32_t>(step)));
-  }
-
-  /// Box and Muller's transform, of which one of two values is used.
-  double normal(Use use, std::uint64_t id, int replica, std::size_t step) const {
-    const double radius = std::sqrt(-2 * std::log(unit(use, id, 0, replica, step)));
-    return radius * std::cos(2 * std::numbers::pi * unit(use, id, 1, replica, step));
-  }
-
-  std::uint32_t seed_;
-};
+/// What random numbers are for.
+enum class Use : std::uint64_t { Step, Rank, Content, Residual, Transfer, Jitter, Delay };
 
 /// Work and launch delays of one step.
 class StepDraw {
@@ -269,7 +236,7 @@ class StepDraw {
 
   /// Duration of an op that runs locally.
   double local_s(const PlannedOp& op) const {
-    using enum Noise::Use;
+    using enum Use;
     const std::uint64_t id = op_id(op);
     if (!is_compute(op.type))
       return local_mean_s(op.type) * noise_.factor(spec_.other_cv, Residual, id, op.dp_rank, step_);
@@ -286,7 +253,7 @@ class StepDraw {
 
   /// Time from the moment all members are there to this member's end.
   double transfer_s(const PlannedOp& op) const {
-    using enum Noise::Use;
+    using enum Use;
     const std::size_t meeting = *op.meeting;
     const bool pair = is_send(op.type) || is_recv(op.type);
     if (pair && plan_.meetings[meeting].size() == 1) return kIdleTransferS;
@@ -300,7 +267,7 @@ class StepDraw {
     if (op.seq == 0 && op.type == OpType::ForwardCompute) mean += spec_.forward_delay_s;
     if (op.seq == 0 && op.type == OpType::GradsReduceScatter) mean += spec_.reduce_delay_s;
     if (mean == 0) return 0;
-    return mean * noise_.factor(spec_.delay_cv, Noise::Use::Delay, op_id(op), op.dp_rank, step_);
+    return mean * noise_.factor(spec_.delay_cv, Use::Delay, op_id(op), op.dp_rank, step_);
   }
 
  private:
@@ -333,7 +300,7 @@ class StepDraw {
 
   const MadeJobSpec& spec_;
   const Plan& plan_;
-  Noise noise_;
+  Noise<Use> noise_;
   std::size_t step_;
 };
 

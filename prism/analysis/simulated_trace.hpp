@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulated steps as a profiler would have recorded them: the one place that turns nodes of a step model into
+// GPU ops, host calls and communication records of ranks.
+//
+//   const auto steps = simulate_steps(model, {.samples = {0, 9}});
+//   const SimulatedTraces traces(model, steps);
+//   for (std::size_t i = 0; i < traces.rank_count(); ++i) use(traces.rank(i));
+//
+// An op is a kernel on its rank: compute and local ops on stream 7, communication on streams from 20 on, one
+// per pool key. A communication's kernel begins when its own rank has arrived and ends with the transfer, so
+// waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without length
+// leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
+// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges between ranks that are no
+// communication.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "prism/engine/reference.hpp"
+#include "prism/model/sampling.hpp"
+#include "prism/model/step_model.hpp"
+#include "prism/run/control.hpp"
+#include "prism/trace/rank_trace.hpp"
+
+namespace prism {
+
+struct SimulatedStepsOptions {
+  std::optional<std::pair<int, int>> recorded_steps;  ///< replay these profiled steps (inclusive), or else
+  std::pair<std::uint32_t, std::uint32_t> samples{0, 0};  ///< draw these samples (inclusive)
+  std::optional<Sampling> sampling;                       ///< of samples; else default_sampling()
+  std::uint32_t seed = 1;
+};
+
+/// One step with all node times.
+struct SimulatedStep {
+  int number = 0;  ///< profiled step or sample number
+  NodeTimes times;
+};
+
+/// Throws InputError if a profiled step is asked for that the model does not have.
+std::vector<SimulatedStep> simulate_steps(const StepModel& model, const SimulatedStepsOptions& options,
+                                          const RunControl& control);
+
+class SimulatedTraces {
+ public:
+  /// Keeps references to both.
+  SimulatedTraces(const StepModel& model, std::span<const SimulatedStep> steps);
+
+  [[nodiscard]] std::size_t rank_count() const { return global_rank_.size(); }
+
+  /// The trace of rank number `index` (ordered by replica, then template rank), steps one after the other.
+  ///
+  /// Times are Unix nanoseconds of a made-up date. A short kernel without a launch ends where the first step
+  /// begins, so that the first step's time is known too: every step's time is its last GPU end less the one
+  /// before.
+  [[nodiscard]] RankTrace rank(std::size_t index) const;
+
+ private:
+  class RankWriter;
+
+  /// Ops that move data together in one step.
+  struct Communication {
+    std::vector<std::pair<NodeId, std::uint32_t>> members;  ///< (node, replica)
+    std::size_t group = 0;                                  ///< index into groups_
+    std::int64_t ordinal = 0;                               ///< among those of its group in a step
+    bool pair = false;                                      ///< a send and its receive
+  };
+
+  [[nodiscard]] std::size_t rank_index(NodeId node, std::uint32_t replica) const {
+    return std::size_t{replica} * model_.template_ranks + static_cast<std::size_t>(model_.nodes[node].rank);
+  }
+  [[nodiscard]] std::size_t at(NodeId node, std::uint32_t replica) const {
+    return std::size_t{node.value} * model_.replicas + replica;
+  }
+  void find_communications();
+  void find_sources();
+  [[nodiscard]] std::size_t group_of(const Communication& communication,
+                                     std::map<std::vector<std::int32_t>, std::size_t>& known);
+
+  const StepModel& model_;
+  std::span<const SimulatedStep> steps_;
+  std::vector<int> global_rank_;             // by rank index
+  std::vector<std::int64_t> step_start_ns_;  // per step, and the end of the last
+  std::vector<Communication> communications_;
+  std::vector<std::optional<std::size_t>> communication_of_;  // [node * replicas + replica]
+  std::vector<ProcessGroup> groups_;
+  std::vector<std::int64_t> group_ops_;  // per group: communications in a step
+  IdVector<NodeId, std::vector<NodeId>>
+      sources_;  // ops behind a node's predecessors, through joins and delays
+};
+
+}  // namespace prism
