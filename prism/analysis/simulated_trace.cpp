@@ -171,7 +171,7 @@ void SimulatedTraces::find_sources() {
       }
     }
     std::ranges::sort(mine);
-    mine.erase(std::ranges::unique(mine).begin(), mine.end());
+    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
   }
 }
 

@@ -11,13 +11,12 @@
 #include "prism/analysis/replay.hpp"
 #include "prism/analysis/simulated_trace.hpp"
 #include "prism/ingest/kineto.hpp"
-#include "prism/io/bytes.hpp"
-#include "prism/io/output_file.hpp"
 #include "prism/io/test_dir.hpp"
 #include "prism/report/kineto_json.hpp"
 #include "tests/made_trace/damage.hpp"
 #include "tests/made_trace/made_trace.hpp"
 #include "tests/made_trace/trace_text.hpp"
+#include "tests/made_trace/write_traces.hpp"
 
 namespace prism {
 namespace {
@@ -135,16 +134,11 @@ TEST(KinetoRoundTrip, ReplayedStepsKeepTheirTimes) {
   const StepModel model = open_model(std::filesystem::path(PRISM_SOURCE_DIR) / "examples/pipeline-16gpu");
   const std::vector<SimulatedStep> steps = simulate_steps(model, {.recorded_steps = std::pair(101, 104)}, {});
   const SimulatedTraces traces(model, steps);
+  std::vector<RankTrace> ranks;
+  for (std::size_t i = 0; i < traces.rank_count(); ++i) ranks.push_back(traces.rank(i));
+  for (const RankTrace& trace : ranks) expect_round_trip(trace);
   const TestDir dir;
-  std::vector<std::filesystem::path> paths;
-  for (std::size_t i = 0; i < traces.rank_count(); ++i) {
-    const RankTrace trace = traces.rank(i);
-    expect_round_trip(trace);
-    paths.push_back(dir.path("rank" + std::to_string(*trace.rank) + ".json.gz"));
-    OutputFile file(paths.back());
-    write_kineto_json(trace, "t", [&](std::string_view piece) { file.write(piece); });
-    file.commit();
-  }
+  const std::vector<std::filesystem::path> paths = write_traces(ranks, dir.path());
   ImportReport report;
   const std::vector<RankTrace> read = read_kineto_files(paths, {.strict = true}, {}, report);
   ASSERT_EQ(read.size(), 16U);
