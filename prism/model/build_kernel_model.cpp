@@ -20,6 +20,7 @@ namespace prism {
 
 namespace {
 
+constexpr std::uint64_t kLaneMask = 0x7fffffffffffffff;  // ids of HIP streams have 64 bits
 constexpr double kSameKindShare = 0.01;  // of the ops: steps that differ by no more are of one kind
 
 Category category_of(const KernelNode& node, bool unexplained, bool host_bound, bool pair) {
@@ -211,11 +212,21 @@ class Describer {
     return group && layout_.axis_of_group[*group] == Axis::Dp;
   }
 
+  /// Stream of what runs on the GPU, thread of what runs on the host.
+  [[nodiscard]] std::int64_t lane_of(const KernelNode& node) const {
+    const TemplateVertex& v = vertex(node.rank, node.vertex);
+    if (v.kind == VertexKind::GpuOp || v.kind == VertexKind::StreamStart) {
+      return static_cast<std::int64_t>(job_.ranks[node.rank].streams.streams[v.lane].stream & kLaneMask);
+    }
+    return v.lane;
+  }
+
   Node describe(NodeId id) {
     const KernelNode& from = graph_.nodes[id];
     Node node{.kind = kind_of(from.role),
               .name = name_of(from),
               .rank = static_cast<std::int32_t>(from.rank),
+              .lane = lane_of(from),
               .cell = layout_.cell_of[from.rank],
               .id = stable_id(from)};
     node.draw_id = node.id;

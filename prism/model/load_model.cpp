@@ -291,6 +291,7 @@ Node read_node(Rows& rows, const Meta& meta, const StepModel& model) {
     node.phase = rows.named(kPhaseCount, phase_name);
     node.cell = rows.integer<std::int32_t>(0, static_cast<std::int32_t>(model.cells) - 1);
     node.over_replicas = rows.flag();
+    node.lane = rows.integer<std::int64_t>(-1);
   }
   return node;
 }
@@ -324,7 +325,7 @@ void read_graph(SavedFile& file, const Meta& meta, StepModel& model) {
                                       "draw_group_stride",
                                       "class",
                                       "member"};
-  if (meta.has_cells()) columns.insert(columns.end(), {"phase", "cell", "over_replicas"});
+  if (meta.has_cells()) columns.insert(columns.end(), {"phase", "cell", "over_replicas", "lane"});
   columns.insert(columns.end(), {"replica_group_size", "replica_group_stride"});
   Rows rows(file, "node", columns);
   while (rows.next()) {

@@ -148,13 +148,14 @@ class Writer {
   }
 
   void write_nodes(const StepModel& model) {
-    Inserter nodes(database_, "node", 17);
+    Inserter nodes(database_, "node", 18);
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {
       const Node& node = model.nodes[NodeId(i)];
       const ReplicaGroup group = model.graph.replica_group(NodeId(i));
       nodes.add(i, node_kind_name(node.kind), node.name, node.rank, node.stage, node.microbatch, node.id,
                 node.draw_id, node.draw_group.size, node.draw_group.stride, node.duration_class.value,
-                node.member, phase_name(node.phase), node.cell, node.over_replicas, group.size, group.stride);
+                node.member, phase_name(node.phase), node.cell, node.over_replicas, node.lane, group.size,
+                group.stride);
     }
     Inserter edges(database_, "edge", 2);
     for (std::size_t i = 0; i < model.nodes.size(); ++i) {

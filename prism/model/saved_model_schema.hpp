@@ -27,7 +27,7 @@ inline constexpr std::array<Table, 12> kTables = {
      {"node",
       "id INTEGER PRIMARY KEY, kind TEXT, name TEXT, rank INTEGER, stage INTEGER, microbatch INTEGER, "
       "stable_id INTEGER, draw_id INTEGER, draw_group_size INTEGER, draw_group_stride INTEGER, "
-      "class INTEGER, member INTEGER, phase TEXT, cell INTEGER, over_replicas INTEGER, "
+      "class INTEGER, member INTEGER, phase TEXT, cell INTEGER, over_replicas INTEGER, lane INTEGER, "
       "replica_group_size INTEGER, replica_group_stride INTEGER"},
      {"edge", "before INTEGER, after INTEGER"},
      {"duration_class",

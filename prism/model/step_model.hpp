@@ -44,6 +44,7 @@ struct Node {
   std::int32_t stage = -1;       ///< -1: unknown
   std::int32_t microbatch = -1;  ///< -1: none
   Phase phase = Phase::Unknown;
+  std::int64_t lane = -1;      ///< kernel level: stream of a GPU op, thread of host work (index); -1: none
   std::int32_t cell = 0;       ///< which of the template's cells its rank belongs to (StepModel::cells)
   bool over_replicas = false;  ///< its communication also spans data-parallel replicas, should there be more
   std::uint64_t id = 0;        ///< stable op id: hash of (rank, kind, signature, occurrence)
