@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 # Room -> the other rooms it may include. Its own headers are always allowed.
-STEP = ["trace", "stats", "run", "io", "model", "plan", "engine"]  # engine and below
+STEP = ["trace", "stats", "run", "io", "model", "kernels", "plan", "engine"]  # engine and below
 ROOMS = {
     "trace": [],
     "stats": [],
@@ -21,6 +21,7 @@ ROOMS = {
     "io": [],
     "ingest": ["trace", "io", "run"],
     "model": ["trace", "stats", "io"],
+    "kernels": ["model", "trace", "stats", "run", "io"],
     "plan": ["model", "stats", "io"],
     "engine": ["trace", "model", "stats", "run"],
     "analysis": STEP + ["ingest"],

@@ -11,7 +11,7 @@
 #include "prism/io/byte_stream.hpp"
 #include "prism/io/bytes.hpp"
 #include "prism/io/sqlite.hpp"
-#include "prism/model/build_kernel_model.hpp"
+#include "prism/kernels/build_kernel_model.hpp"
 #include "prism/model/build_step_model.hpp"
 #include "prism/model/clocks.hpp"
 #include "prism/model/graph_folder.hpp"

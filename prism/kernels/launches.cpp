@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prism/kernels/launches.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace prism {
+
+namespace {
+
+constexpr std::int64_t kClockJitterNs = 1000;  // between host and GPU times of one trace
+
+struct Correlated {
+  std::int64_t correlation;
+  std::uint32_t index;  // events are sorted by start, so equal correlations stay in start order
+  friend auto operator<=>(const Correlated&, const Correlated&) = default;
+};
+
+/// Events with a correlation, by correlation, then start. Correlations mostly grow with time already.
+template <class Event>
+std::vector<Correlated> by_correlation(const std::vector<Event>& events) {
+  std::vector<Correlated> sorted;
+  sorted.reserve(events.size());
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (events[i].correlation > 0) sorted.push_back({events[i].correlation, i});
+  }
+  if (!std::ranges::is_sorted(sorted)) std::ranges::sort(sorted);
+  return sorted;
+}
+
+void join_calls(const RankTrace& trace, Launches& launches) {
+  const std::vector<Correlated> calls = by_correlation(trace.calls);
+  auto call = calls.begin();
+  for (const Correlated& op : by_correlation(trace.gpu_ops)) {
+    // Ops of one correlation come in start order, so the best call only moves forward.
+    while (call != calls.end() && call->correlation < op.correlation) ++call;
+    if (call == calls.end()) break;
+    if (call->correlation != op.correlation) continue;
+    const std::int64_t latest = trace.gpu_ops[op.index].start_ns + kClockJitterNs;
+    for (auto next = call + 1; next != calls.end() && next->correlation == op.correlation &&
+                               trace.calls[next->index].start_ns <= latest;
+         ++next) {
+      call = next;
+    }
+    launches.call_of[op.index] = call->index;
+  }
+}
+
+/// A launch call seen from its thread.
+struct Point {
+  std::uint32_t thread;
+  std::int64_t middle_ns;
+  std::uint32_t call;
+  [[nodiscard]] auto key() const { return std::tuple(thread, middle_ns, call); }
+};
+
+std::vector<Point> launch_points(const RankTrace& trace, const Launches& launches) {
+  std::vector<bool> launches_work(trace.calls.size());
+  for (const auto& call : launches.call_of) {
+    if (call) launches_work[*call] = true;
+  }
+  std::vector<Point> points;
+  for (std::uint32_t i = 0; i < trace.calls.size(); ++i) {
+    if (!launches_work[i]) continue;
+    const HostCall& call = trace.calls[i];
+    points.push_back({call.thread.value, call.start_ns + call.duration_ns / 2, i});
+  }
+  std::ranges::sort(points, {}, &Point::key);
+  return points;
+}
+
+/// Ranges by (thread, start, longest first): a range comes after all that contain it.
+template <class Range>
+std::vector<std::uint32_t> outside_in(std::size_t threads, const std::vector<Range>& ranges,
+                                      std::span<const std::uint32_t> chosen) {
+  std::vector<std::uint32_t> begin_of_thread(threads + 1);
+  for (const std::uint32_t i : chosen) ++begin_of_thread[ranges[i].thread.value + 1];
+  for (std::size_t t = 1; t < begin_of_thread.size(); ++t) begin_of_thread[t] += begin_of_thread[t - 1];
+  std::vector<std::uint32_t> order(chosen.size());
+  for (const std::uint32_t i : chosen) order[begin_of_thread[ranges[i].thread.value]++] = i;
+  const auto key = [&](std::uint32_t i) {
+    return std::tuple(ranges[i].thread.value, ranges[i].start_ns, -ranges[i].duration_ns);
+  };
+  if (!std::ranges::is_sorted(order, {}, key)) std::ranges::stable_sort(order, {}, key);
+  return order;
+}
+
+/// One sweep over launches and ranges of each thread, with a stack of the ranges that are open.
+template <class Range>
+std::vector<std::optional<std::uint32_t>> around_launches(const RankTrace& trace, const Launches& launches,
+                                                          const std::vector<Range>& ranges,
+                                                          std::span<const std::uint32_t> chosen) {
+  const std::vector<std::uint32_t> order = outside_in(trace.threads.size(), ranges, chosen);
+  std::vector<std::optional<std::uint32_t>> around_call(trace.calls.size());
+  std::vector<std::uint32_t> open;
+  std::uint32_t thread = 0;
+  auto next = order.begin();
+  for (const Point& point : launch_points(trace, launches)) {
+    if (point.thread != thread) open.clear();
+    thread = point.thread;
+    for (; next != order.end(); ++next) {
+      const Range& range = ranges[*next];
+      if (range.thread.value > thread || (range.thread.value == thread && range.start_ns > point.middle_ns))
+        break;
+      if (range.thread.value < thread) continue;
+      while (!open.empty() && ranges[open.back()].end_ns() < range.start_ns) open.pop_back();
+      open.push_back(*next);
+    }
+    while (!open.empty() && ranges[open.back()].end_ns() < point.middle_ns) open.pop_back();
+    if (!open.empty()) around_call[point.call] = open.back();
+  }
+  std::vector<std::optional<std::uint32_t>> around(launches.call_of.size());
+  for (std::size_t op = 0; op < around.size(); ++op) {
+    if (launches.call_of[op]) around[op] = around_call[*launches.call_of[op]];
+  }
+  return around;
+}
+
+}  // namespace
+
+std::vector<std::optional<std::uint32_t>> operators_around_launches(
+    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> operators) {
+  return around_launches(trace, launches, trace.cpu_ops, operators);
+}
+
+std::vector<std::optional<std::uint32_t>> annotations_around_launches(
+    const RankTrace& trace, const Launches& launches, std::span<const std::uint32_t> annotations) {
+  return around_launches(trace, launches, trace.annotations, annotations);
+}
+
+Launches find_launches(const RankTrace& trace) {
+  Launches launches;
+  launches.call_of.resize(trace.gpu_ops.size());
+  join_calls(trace, launches);
+  std::vector<std::uint32_t> all(trace.cpu_ops.size());
+  std::iota(all.begin(), all.end(), 0U);
+  launches.operator_of = operators_around_launches(trace, launches, all);
+  for (std::size_t op = 0; op < launches.call_of.size(); ++op) {
+    if (!launches.call_of[op]) {
+      ++launches.without_launch;
+    } else if (trace.gpu_ops[op].start_ns + kClockJitterNs < trace.calls[*launches.call_of[op]].start_ns) {
+      ++launches.started_before_launch;
+    }
+  }
+  return launches;
+}
+
+}  // namespace prism
