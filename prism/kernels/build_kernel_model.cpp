@@ -197,10 +197,10 @@ class Describer {
     return numbered(op_name(node.rank, node.vertex), node);
   }
 
-  /// The communication op of a node's first instance; nullptr if it computes.
+  /// The communication op of a node's first instance; nullptr if it computes or is no op.
   [[nodiscard]] const CommunicationOp* communication(std::uint32_t rank, std::uint32_t v) const {
     const std::uint32_t op = example(rank, v);
-    if (op == kAbsent) return nullptr;
+    if (op == kAbsent || vertex(rank, v).kind != VertexKind::GpuOp) return nullptr;
     const auto index = job_.communication[rank].of_gpu_op[op];
     return index ? &job_.communication[rank].ops[*index] : nullptr;
   }

@@ -149,10 +149,12 @@ class Measure {
   /// Whether another thread's call of the same step precedes a call.
   [[nodiscard]] static bool is_woken(const RankTemplate& rank_template, std::uint32_t vertex,
                                      std::size_t step) {
-    const auto edges = std::ranges::equal_range(rank_template.edges, vertex, {}, &TemplateEdge::after);
-    return std::ranges::any_of(edges, [&](const TemplateEdge& edge) {
-      return edge.kind == DependencyKind::Handoff && rank_template.at(edge.before, step) != kAbsent;
-    });
+    auto edge = std::ranges::lower_bound(rank_template.edges, vertex, {}, &TemplateEdge::after);
+    for (; edge != rank_template.edges.end() && edge->after == vertex; ++edge) {
+      if (edge->kind == DependencyKind::Handoff && rank_template.at(edge->before, step) != kAbsent)
+        return true;
+    }
+    return false;
   }
 
   /// The latency that a launch of this kind always has. If nothing but the launch held the op up and the call was long
