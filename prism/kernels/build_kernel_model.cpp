@@ -338,8 +338,13 @@ void report_left_out(const KernelRecording& job, const KernelGraph& graph, Impor
   for (const RankRecording& rank : job.ranks) {
     for (const std::size_t of_kind : rank.dependencies.contradicted) contradicted += of_kind;
   }
-  for (const RankTemplate& rank : graph.templates) contradicted += rank.contradicted;
+  std::size_t unsupported = 0;
+  for (const RankTemplate& rank : graph.templates) {
+    contradicted += rank.contradicted;
+    unsupported += rank.unsupported;
+  }
   say("dependencies between streams that the recorded times rule out (left out)", contradicted);
+  say("inferred dependencies that less than half of the steps show (left out)", unsupported);
   say("dependencies that the steps order differently (left out)", graph.contradictory);
   say("communication whose members are other ops from step to step (not joined across ranks)",
       graph.split_matches);

@@ -5,7 +5,8 @@
 // every other step). Each lane (stream or thread) of the template is the merged list of what the steps ran on
 // it; every step is a part of it. An activity that a step did not run takes no time there.
 //
-// Vertices are numbered: GPU ops, begins of calls, ends of calls that block, starts of lanes.
+// Vertices are numbered lane by lane, streams first: the start of the lane, then its ops, or the begin of each call and, if
+// it blocks in some step, its end.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ struct RankTemplate {
   std::vector<std::uint32_t>
       instance;  ///< [vertex * step_count + step] GPU op or call of the trace, or kAbsent
   std::vector<std::uint32_t> op_vertex;  ///< [GPU op of the trace] vertex, or kAbsent
-  std::size_t contradicted = 0;          ///< inferred edges of one step that times of another forbid, dropped
-  std::size_t unsupported = 0;           ///< inferred edges seen in less than half of the steps, dropped
+  std::size_t contradicted = 0;  ///< edges of one step, not launches, that times of another forbid, dropped
+  std::size_t unsupported = 0;   ///< inferred edges seen in less than half of the steps, dropped
 
   [[nodiscard]] std::uint32_t at(std::uint32_t vertex, std::size_t step) const {
     return instance[vertex * step_count + step];
