@@ -438,6 +438,8 @@ TEST(Kineto, ABrokenEventCostsOnlyItself) {
       R"({"ph": "X", "cat": "kernel", name: "k"})",
       R"("a string")",
       "garbage",
+      R"({"x" "y", "args": {"ph": "X", "cat": "kernel", "name": "no event", "ts": 99, "dur": 1}})",
+      R"({"ph": "X", "cat": "python_function", "name": "f", "args": {"a brace": "is missing"})",
       R"({"ph": "X", "cat": "cpu_op", "name": "deep", "args": {"x": )" + std::string(200, '[') +
           std::string(200, ']') + "}}",
   };
@@ -491,6 +493,17 @@ TEST(Kineto, EveryCutKeepsTheWholeEventsBeforeIt) {
     EXPECT_EQ(r.said("file ends early"), size > last ? 0U : 1U);
     EXPECT_EQ(r.said("not JSON"), 0U);
   }
+}
+
+TEST(Kineto, ABrokenEventDoesNotSwallowTheRestOfACutFile) {
+  const Read r = read(R"({"traceEvents": [)" + kernel("10", "5") +
+                      R"(,
+{"ph": "X", "cat": "python_function", "name": "f", "args": {"a brace": "is missing"},
+)" + kernel("20", "5") +
+                      ",\n" + kernel("30", "5") + ",\n" + kernel("40", "5").substr(0, 50));
+  EXPECT_THAT(starts(r.trace), ElementsAre(10'000, 20'000, 30'000));
+  EXPECT_EQ(r.said("not JSON"), 1U);
+  EXPECT_EQ(r.said("file ends early"), 1U);
 }
 
 TEST(Kineto, AnArrayOfEventsMayLackItsBracket) {
