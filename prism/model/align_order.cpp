@@ -2,7 +2,9 @@
 #include "prism/model/align_order.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace prism {
 
@@ -10,7 +12,8 @@ namespace {
 
 constexpr double kMinSlackNs = 2'000;  // clock error where all ends agree
 constexpr double kMaxSlackNs = 50'000;
-constexpr std::int64_t kLooseSlackNs = 1'000'000;  // between members that need not overlap
+constexpr std::int64_t kLooseSlackNs = 1'000'000;   // between members that need not overlap
+constexpr std::int64_t kSampleNoiseNs = 5'000'000;  // a sampled pair may be odd
 constexpr std::int64_t kNeighbourFloorNs =
     10'000;  // ends closer than this are not compared with the neighbours'
 constexpr std::int64_t kNeighbourRatio = 4;
@@ -36,21 +39,21 @@ class Search {
       : a_(a), b_(b), prior_(prior), timing_(timing) {}
 
   OrderResult run() {
-    collect();
+    // Long sequences have many shifts, of which known clocks leave few.
+    if (prior_ && timing_ == PairTiming::Collective) {
+      collect(true);
+      std::vector<OrderAlignment> near = believed();
+      if (!near.empty()) return pick(near);
+      fitting_.clear();
+    }
+    collect(false);
+    std::vector<OrderAlignment> all = believed();
+    if (!all.empty() && !out_of_budget_) return pick(all);
     OrderResult result;
-    if (out_of_budget_) {
-      result.failure.reason = "too many possible shifts to compare";
-      return result;
-    }
-    const std::size_t most = most_pairs();
-    std::vector<OrderAlignment> believed;
-    for (const OrderAlignment& candidate : fitting_) {
-      if ((candidate.pairs + candidate.odd.size()) * 2 >= most && is_believable(candidate))
-        believed.push_back(candidate);
-    }
-    if (!believed.empty()) return pick(believed);
     result.failure = misfit_;
-    if (result.failure.reason.empty() && !fitting_.empty()) {
+    if (out_of_budget_) {
+      result.failure.reason = "can be shifted in too many ways to compare";
+    } else if (result.failure.reason.empty() && !fitting_.empty()) {
       result.failure.in_a = a_.size() - 1;
       result.failure.in_b = b_.size() - 1;
       result.failure.reason = "fit only if their clocks differ by more than so few ops can show";
@@ -59,6 +62,17 @@ class Search {
   }
 
  private:
+  std::vector<OrderAlignment> believed() const {
+    const std::size_t most = most_pairs();
+    std::vector<OrderAlignment> candidates;
+    for (const OrderAlignment& candidate : fitting_) {
+      if ((candidate.pairs + candidate.odd.size()) * 2 >= most && is_believable(candidate)) {
+        candidates.push_back(candidate);
+      }
+    }
+    return candidates;
+  }
+
   bool is_believable(const OrderAlignment& candidate) const {
     if (timing_ == PairTiming::SendFirst) return true;
     const bool agrees = candidate.clock.spread_ns <= kAgreeingSpreadNs;
@@ -90,7 +104,26 @@ class Search {
     return most;
   }
 
-  void collect() {
+  /// Whether the clocks that a shift asks for can be near the known ones, by a sample of its pairs.
+  bool may_be_near(std::ptrdiff_t shift) const {
+    const auto [first, end] = common_range(shift);
+    std::array<std::int64_t, 3> change{};
+    for (std::size_t k = 0; k < change.size(); ++k) {
+      const std::size_t i = first + (end - first) * (k + 1) / (change.size() + 1);
+      change[k] = std::abs(b_[i].end_ns - in_a(i, shift).end_ns - prior_->offset_ns);
+    }
+    std::ranges::sort(change);
+    return change[1] <= prior_->tolerance_ns + kSampleNoiseNs;
+  }
+
+  /// Positions in b that have a partner in a.
+  std::pair<std::size_t, std::size_t> common_range(std::ptrdiff_t shift) const {
+    return {static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, -shift)),
+            static_cast<std::size_t>(std::min<std::ptrdiff_t>(
+                static_cast<std::ptrdiff_t>(b_.size()), static_cast<std::ptrdiff_t>(a_.size()) - shift))};
+  }
+
+  void collect(bool only_near) {
     const auto na = static_cast<std::ptrdiff_t>(a_.size());
     const auto nb = static_cast<std::ptrdiff_t>(b_.size());
     std::size_t fewest_misfits = SIZE_MAX;
@@ -99,7 +132,7 @@ class Search {
     for (std::ptrdiff_t distance = 0; distance < na + nb && !out_of_budget_; ++distance) {
       for (const std::ptrdiff_t shift : {guess + distance, guess - distance}) {
         if (shift <= -nb || shift >= na || (distance == 0 && shift != guess)) continue;
-        consider(shift, fewest_misfits);
+        if (!only_near || may_be_near(shift)) consider(shift, fewest_misfits);
         if (distance == 0) break;
       }
     }
@@ -107,9 +140,7 @@ class Search {
 
   /// Checks one shift: signatures, then times.
   void consider(std::ptrdiff_t shift, std::size_t& fewest_misfits) {
-    const auto first = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, -shift));
-    const auto end = static_cast<std::size_t>(std::min<std::ptrdiff_t>(
-        static_cast<std::ptrdiff_t>(b_.size()), static_cast<std::ptrdiff_t>(a_.size()) - shift));
+    const auto [first, end] = common_range(shift);
     const std::size_t n = end - first;
     OrderAlignment candidate;
     candidate.shift = shift;
