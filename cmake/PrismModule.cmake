@@ -12,7 +12,7 @@ function(prism_module)
   list(TRANSFORM arg_DEPS PREPEND prism::)
   target_link_libraries(${target} PUBLIC ${arg_DEPS} PRIVATE prism_options ${arg_PRIVATE})
   # The sanitizer build is not optimised, for quick compiles; the rooms with the hot loops are, for quick tests.
-  if(PRISM_SANITIZE AND arg_NAME MATCHES "^(engine|stats)$")
+  if(PRISM_SANITIZE AND arg_NAME MATCHES "^(engine|stats|ingest)$")
     target_compile_options(${target} PRIVATE -O1)
   endif()
   if(BUILD_TESTING AND arg_TESTS)

@@ -55,6 +55,8 @@ THIRD_PARTY = {
     "rapidcheck.h": TESTS,
     "rapidcheck/*": TESTS,
     "benchmark/*": ["bench/*.cpp"],
+    "simdjson.h": ["bench/*.cpp"],
+    "malloc.h": ["bench/*.cpp"],
 }
 IN_TEST_HEADERS = ["gtest/*", "gmock/*", "rapidcheck.h", "rapidcheck/*"]  # in .hpp too, but only below tests/
 IN_ONE_FILE = ["CLI/*", "hwy/*"]  # slow to compile, or vectors stay in one place

@@ -14,9 +14,10 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// digits x 10^exponent, rounded to a whole number.
-std::optional<std::uint64_t> scaled(std::uint64_t digits, std::int64_t exponent) {
+/// digits.next x 10^exponent, rounded to a whole number; `next` is one digit.
+std::optional<std::uint64_t> scaled(std::uint64_t digits, unsigned next, std::int64_t exponent) {
   if (digits == 0) return 0;
+  if (exponent == 0) return next < 5 ? digits : digits + 1;
   for (; exponent > 0; --exponent) {
     if (digits > kMostNanos / 10) return std::nullopt;
     digits *= 10;
@@ -37,6 +38,7 @@ std::optional<std::int64_t> ns_of_micros(std::string_view text) {
   std::uint64_t digits = 0;
   std::int64_t exponent = 3;  // microseconds to nanoseconds
   int significant = 0;
+  unsigned next = 0;  // the first digit that no longer fits
   bool any = false;
   bool point = false;
   for (; p != end; ++p) {
@@ -47,6 +49,8 @@ std::optional<std::int64_t> ns_of_micros(std::string_view text) {
         significant += digits != 0;
         exponent -= point;
       } else {
+        if (significant == kMostDigits) next = static_cast<unsigned>(*p - '0');
+        significant = kMostDigits + 1;
         exponent += !point;
       }
     } else if (*p == '.' && !point) {
@@ -66,7 +70,7 @@ std::optional<std::int64_t> ns_of_micros(std::string_view text) {
     exponent += written;
     if (exponent > kMostDigits && digits != 0) return std::nullopt;
   }
-  const auto value = scaled(digits, exponent);
+  const auto value = scaled(digits, next, exponent);
   if (!value || *value > kMostNanos) return std::nullopt;
   const auto ns = static_cast<std::int64_t>(*value);
   return negative ? -ns : ns;

@@ -8,17 +8,10 @@
 
 namespace prism {
 
-namespace {
-
-// Fits into the second-level cache together with what is made of it.
-constexpr std::size_t kFirstCapacity = 256 * 1024;
-
-}  // namespace
-
-JsonWindow::JsonWindow(ByteStream& stream, std::size_t most_bytes)
+JsonWindow::JsonWindow(ByteStream& stream, std::size_t bytes, std::size_t most_bytes)
     : stream_(stream),
       most_bytes_(most_bytes),
-      capacity_(std::min(kFirstCapacity, most_bytes)),
+      capacity_(bytes),
       buffer_(new char[capacity_ + kJsonPadding]()) {}
 
 JsonWindow::More JsonWindow::more(const char* keep) {

@@ -14,8 +14,8 @@ namespace prism {
 
 class JsonWindow {
  public:
-  /// `most_bytes`: how far the window may grow for one piece of text that does not fit.
-  JsonWindow(ByteStream& stream, std::size_t most_bytes);
+  /// `bytes`: size at first; `most_bytes`: how far it may grow for one piece of text that does not fit.
+  JsonWindow(ByteStream& stream, std::size_t bytes, std::size_t most_bytes);
 
   [[nodiscard]] const char* begin() const { return buffer_.get(); }
   /// Behind the last byte; kJsonPadding zeros follow.

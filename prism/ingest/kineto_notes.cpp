@@ -53,7 +53,7 @@ constexpr std::array<Meaning, static_cast<std::size_t>(KinetoNote::kCount)> kMea
 void KinetoNotes::add(KinetoNote note, std::optional<std::uint64_t> byte, std::string_view detail) {
   const auto index = static_cast<std::size_t>(note);
   if (strict_ && note <= KinetoNote::RepeatedKey) {
-    std::string problem(kMeanings[index].reason.substr(0, kMeanings[index].reason.find(':')));
+    std::string problem = "not sound: " + std::string(kMeanings[index].reason);
     if (!detail.empty()) problem += std::string(" (") + std::string(detail) + ")";
     throw InputError({file_, {}, byte}, problem, "write the trace again, or read it without --strict");
   }

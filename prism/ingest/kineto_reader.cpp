@@ -18,8 +18,6 @@ namespace prism {
 
 namespace {
 
-constexpr std::size_t kMostWindow = std::size_t{64} << 20;
-
 /// How far the search for the next sound text looks back and ahead of a place.
 constexpr std::size_t kLookAround = 256;
 
@@ -27,8 +25,12 @@ enum class Taken { Yes, Broken, TooLong, EndOfFile };
 
 class KinetoReader {
  public:
-  KinetoReader(ByteStream& stream, const RunControl& control, KinetoNotes& notes)
-      : stream_(stream), control_(control), notes_(notes), window_(stream, kMostWindow), builder_(notes) {
+  KinetoReader(ByteStream& stream, const RunControl& control, KinetoNotes& notes, const KinetoLimits& limits)
+      : stream_(stream),
+        control_(control),
+        notes_(notes),
+        window_(stream, limits.window_bytes, limits.most_window_bytes),
+        builder_(notes) {
     stand_at(window_.begin());
   }
 
@@ -365,8 +367,9 @@ class KinetoReader {
 
 }  // namespace
 
-RankTrace read_kineto_stream(ByteStream& stream, const RunControl& control, KinetoNotes& notes) {
-  return KinetoReader(stream, control, notes).read();
+RankTrace read_kineto_stream(ByteStream& stream, const RunControl& control, KinetoNotes& notes,
+                             const KinetoLimits& limits) {
+  return KinetoReader(stream, control, notes, limits).read();
 }
 
 }  // namespace prism

@@ -417,8 +417,7 @@ void RankTraceBuilder::keep_linked_calls() {
     if (op.correlation != 0) launched.push_back(op.correlation);
   }
   std::ranges::sort(launched);
-  const auto repeated = std::ranges::unique(launched);
-  launched.erase(repeated.begin(), repeated.end());
+  launched.erase(std::unique(launched.begin(), launched.end()), launched.end());
 
   std::vector<std::optional<HostCallKind>> kinds(names_.names().size());
   for (std::size_t i = 0; i < kinds.size(); ++i) kinds[i] = host_call_kind(names_.names()[i]);
