@@ -20,10 +20,11 @@ namespace {
 
 constexpr double kSlow = 1.5;  // times the median (sampling.md section 8)
 constexpr double kFast = 0.5;
-constexpr double kWarmUpDeviations = 5;  // robust standard deviations above the median
-constexpr double kLeastWarmUp = 0.02;    // of the median
-constexpr double kMostWarmUp = 0.1;      // of the steps
-constexpr double kNormalMad = 1.4826;    // standard deviation over median absolute deviation
+constexpr double kWarmUpDeviations = 5;   // robust standard deviations above the median
+constexpr double kLeastWarmUp = 0.02;     // of the median
+constexpr double kMostWarmUp = 0.1;       // of the steps
+constexpr std::size_t kMinDistinct = 10;  // different times in a log whose spread is used
+constexpr double kNormalMad = 1.4826;     // standard deviation over median absolute deviation
 
 double median(std::vector<double> values) {
   return quantile(std::move(values), 0.5);
@@ -63,6 +64,12 @@ std::vector<double> deviations_of(const std::vector<double>& times) {
   return deviations;
 }
 
+/// How many different times there are: few if the log rounds them, or has one value for all.
+std::size_t distinct(std::vector<double> times) {
+  std::ranges::sort(times);
+  return static_cast<std::size_t>(std::unique(times.begin(), times.end()) - times.begin());
+}
+
 void widen(std::vector<double>& samples, const Anchor& anchor, double cv_ratio, const Moments& deviations,
            std::uint32_t seed) {
   // (1 + cv^2 of samples)(1 + t^2) = 1 + cv^2 of the log, t the variation of 1 + c r.
@@ -97,15 +104,15 @@ void add_doubts(const AnchorSteps& steps, Anchor& anchor) {
     anchor.warnings.push_back("unprofiled steps take less than half of the profiled ones (factor " +
                               std::string(factor) + "): is the anchor of the same job, and its unit right?");
   }
-  if (!steps.is_log) return;
+  if (!steps.is_log || anchor.uses_log_variation) return;
+  std::string why = "the log's times are too coarse";
   if (steps.averaged > 1) {
-    anchor.warnings.push_back("the log's times are means over " + std::to_string(steps.averaged) +
-                              " steps: the forecast's spread is that of profiled steps");
-  } else if (!anchor.uses_log_variation) {
-    anchor.warnings.push_back("only " + std::to_string(anchor.steps) +
-                              " steps in the log: the forecast's spread is that of profiled steps; " +
-                              std::to_string(kMinVariationSteps) + " would do");
+    why = "the log's times are means over " + std::to_string(steps.averaged) + " steps";
+  } else if (anchor.steps < kMinVariationSteps) {
+    why = "there are only " + std::to_string(anchor.steps) + " steps in the log, " +
+          std::to_string(kMinVariationSteps) + " would do";
   }
+  anchor.warnings.push_back("the forecast's spread is that of profiled steps: " + why);
 }
 
 }  // namespace
@@ -151,7 +158,8 @@ Anchor make_anchor(const AnchorSteps& steps, std::span<const double> observed_ns
   assert(!steps.times_ns.empty() && !observed_ns.empty());
   Anchor anchor{.source = steps.source, .steps = steps.is_log ? steps.times_ns.size() : 0};
   anchor.factor = median(steps.times_ns) / median({observed_ns.begin(), observed_ns.end()});
-  if (steps.is_log && steps.averaged == 1 && steps.times_ns.size() >= kMinVariationSteps) {
+  if (steps.is_log && steps.averaged == 1 && steps.times_ns.size() >= kMinVariationSteps &&
+      distinct(steps.times_ns) >= kMinDistinct) {
     anchor.uses_log_variation = true;
     anchor.deviations = deviations_of(steps.times_ns);
   }

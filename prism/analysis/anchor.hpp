@@ -46,7 +46,7 @@ struct Anchor {
   std::vector<std::string> warnings;  ///< what makes it doubtful
 };
 
-/// Fewest steps of a log whose spread is used.
+/// Fewest steps of a log whose spread is used; they must be single steps with 10 different times.
 inline constexpr std::size_t kMinVariationSteps = 30;
 
 /// The anchor for profiled steps of these times (not empty).

@@ -99,13 +99,18 @@ TEST(MakeAnchor, VariationNeedsThirtySingleSteps) {
   const std::vector<double> observed = {1.1e9};
   AnchorSteps steps{.source = "log", .is_log = true, .times_ns = varied(29, 1e9, 0.01, 1)};
   EXPECT_FALSE(make_anchor(steps, observed).uses_log_variation);
-  EXPECT_THAT(make_anchor(steps, observed).warnings, ElementsAre(HasSubstr("only 29 steps in the log")));
+  EXPECT_THAT(make_anchor(steps, observed).warnings,
+              ElementsAre(HasSubstr("only 29 steps in the log, 30 would do")));
   steps.times_ns = varied(30, 1e9, 0.01, 1);
   EXPECT_TRUE(make_anchor(steps, observed).uses_log_variation);
   EXPECT_THAT(make_anchor(steps, observed).warnings, IsEmpty());
   steps.averaged = 10;
   EXPECT_FALSE(make_anchor(steps, observed).uses_log_variation);
   EXPECT_THAT(make_anchor(steps, observed).warnings, ElementsAre(HasSubstr("means over 10 steps")));
+  steps.averaged = 1;
+  for (double& time : steps.times_ns) time = std::round(time / 1e8) * 1e8;
+  EXPECT_FALSE(make_anchor(steps, observed).uses_log_variation);
+  EXPECT_THAT(make_anchor(steps, observed).warnings, ElementsAre(HasSubstr("too coarse")));
 }
 
 TEST(MakeAnchor, DoubtfulFactorsAreSaid) {

@@ -76,7 +76,7 @@ std::string job_line(const StepModel& model) {
   std::string line = model.source + ": ";
   line +=
       gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
-  if (model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
+  if (model.step_count() > 0 && model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
     line += fmt::format(", {} traced", model.traced_ranks());
   }
   if (model.step_count() > 0) {
