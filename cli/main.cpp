@@ -235,6 +235,10 @@ Runners add_commands(CLI::App& app, Options& o) {
           [&o](const std::string& text) { o.forecast.precision = parse_share("--precision", text); },
           "go on sampling until the p95 interval is this narrow (half width)")
       ->type_name("X%");
+  forecast
+      ->add_option("--anchor", o.forecast.anchor,
+                   "unprofiled step time (1.25, 850ms), or a log of such: the forecast is scaled to it")
+      ->type_name("LOG|SECONDS");
   forecast->add_flag(
       "!--no-input-intervals", o.forecast.input_intervals,
       "leave out the intervals over profiled steps, which take most of the time of a short run");

@@ -231,6 +231,13 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
     json["guarantee"] = nullptr;
     json["reason"] = result.guarantee.reason;
   }
+  json["anchor"] = nullptr;
+  if (result.anchor) {
+    json["anchor"] = {{"source", result.anchor->source},
+                      {"factor", number(result.anchor->factor)},
+                      {"steps", result.anchor->steps},
+                      {"uses_log_variation", result.anchor->uses_log_variation}};
+  }
   json["samples"] = result.samples_ns.size();
   json["model"] = sampling_name(result.sampling);
   json["graph"] = graph_json(model);

@@ -76,7 +76,7 @@ std::string job_line(const StepModel& model) {
   std::string line = model.source + ": ";
   line +=
       gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
-  if (model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
+  if (model.step_count() > 0 && model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
     line += fmt::format(", {} traced", model.traced_ranks());
   }
   if (model.step_count() > 0) {
@@ -281,8 +281,21 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
   return text + notes(model, result.warnings);
 }
 
+namespace {
+
+std::string anchor_line(const Anchor& anchor) {
+  std::string text = "anchor: " + anchor.source;
+  if (anchor.steps > 0) text += ", " + plural(anchor.steps, "unprofiled step");
+  text += fmt::format("; profiled steps are taken times {:.4f}", anchor.factor);
+  text += anchor.uses_log_variation ? ", with the spread of the log\n" : ", with their own spread\n";
+  return text;
+}
+
+}  // namespace
+
 std::string forecast_text(const StepModel& model, const ForecastResult& result, const RunInfo& info) {
   std::string text = job_line(model) + graph_line(model);
+  if (result.anchor) text += anchor_line(*result.anchor);
   text += fmt::format("{}, sampling model {}, seed {}\n\n", plural(result.samples_ns.size(), "sample"),
                       sampling_name(result.sampling), info.seed.value_or(0));
   const Moments& m = result.summary.moments_ns;
