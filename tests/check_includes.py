@@ -174,7 +174,7 @@ def check(root):
 MADE_UP = {
     "prism/trace/good.hpp": (["<vector>", "<sys/stat.h>", '"prism/trace/ids.hpp"'], 0),
     "prism/trace/upward.cpp": (['"prism/model/graph.hpp"', '"prism/io/file.hpp"'], 2),
-    "prism/io/good.cpp": (['"prism/trace/error.hpp"', "<zlib.h>", "<zstd.h>", "<sqlite3.h>", "<fmt/format.h>"], 0),
+    "prism/io/good.cpp": (['"prism/trace/error.hpp"', "<isa-l/igzip_lib.h>", "<zstd.h>", "<sqlite3.h>", "<fmt/format.h>"], 0),
     "prism/io/sideways.cpp": (['"prism/trace/ids.hpp"', '"prism/stats/random.hpp"', "<CLI/CLI.hpp>"], 3),
     "prism/model/good.cpp": (['"prism/trace/ids.hpp"', '"prism/stats/random.hpp"', '"prism/io/file.hpp"'], 0),
     "prism/model/reader.cpp": (['"prism/ingest/read.hpp"', '"prism/run/parallel.hpp"'], 2),
