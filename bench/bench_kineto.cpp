@@ -4,7 +4,7 @@
 //   unpack, unpack_zlib  gzip -> bytes: the library's stream, and zlib the same way
 //   read/text            JSON in memory -> RankTrace
 //   read/gzip            file -> RankTrace
-//   simdjson             JSON in memory -> the same fields of the same events, by simdjson On-Demand: what a
+//   simdjson             JSON in memory -> the main fields of the same events, by simdjson On-Demand: what a
 //                        strict parser of whole documents takes for less than the reader does
 //
 // peak_per_byte and kept_per_byte: bytes of heap while reading and of the trace, per byte of JSON.
