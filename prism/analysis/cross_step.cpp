@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "prism/engine/simulate.hpp"
+#include "prism/model/sampling.hpp"
 
 namespace prism {
 
@@ -114,8 +115,7 @@ double kept_share(const StepModel& model, const Pair& pair) {
 }  // namespace
 
 std::vector<CrossStep> replay_across_steps(const StepModel& model, const RunControl& control) {
-  const auto is_host = [](const DurationClass& c) { return c.category == Category::HostWork; };
-  if (std::ranges::none_of(model.pools.classes, is_host)) return {};
+  if (!is_kernel_level(model)) return {};
   const std::vector<Pair> pairs = pairs_of(model);
   if (pairs.empty()) return {};
   const std::vector<double> all = replayed(model, pairs, Carry::Everything, control);

@@ -219,7 +219,8 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   ForecastResult result;
   if (options.anchor) result.anchor = make_anchor(*options.anchor, model.observed_ns);
   result.sampling = options.sampling.value_or(default_sampling(model));
-  const Simulation simulation(model, result.sampling, estimate_step_effects(model));
+  const StepEffects effects = estimate_step_effects(model);
+  const Simulation simulation(model, result.sampling, effects);
   const auto begin = std::chrono::steady_clock::now();
   result.samples_ns = draw_samples(simulation, result.anchor, options, control);
   result.sampling_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -228,6 +229,7 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   if (profiled && options.input_intervals) {
     result.input_intervals = bootstrap_inputs(model, result.sampling, options, control);
   }
+  result.spread = find_spread_sources(model, result.sampling, effects, options.seed, control);
   result.guarantee = guarantee_of(model, options, result.samples_ns);
   result.windows = windows_of(model);
 

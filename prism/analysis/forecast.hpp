@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "prism/analysis/anchor.hpp"
+#include "prism/analysis/spread_sources.hpp"
 #include "prism/engine/summary.hpp"
 #include "prism/model/sampling.hpp"
 #include "prism/model/step_model.hpp"
@@ -61,6 +62,7 @@ struct ForecastResult {
   std::optional<Anchor> anchor;  ///< if there was one; samples, summary and intervals are anchored
   Guarantee guarantee;
   std::vector<ProfiledWindow> windows;  ///< empty without profiled steps
+  SpreadSources spread;                 ///< which pools make the distribution wide
   std::vector<std::string> warnings;
   std::uint64_t nodes_per_sample = 0;
   double sampling_seconds = 0;  ///< wall time of the samples alone, for --timing

@@ -27,13 +27,14 @@ class PathWalk {
     }
   }
 
-  void walk(const NodeTimes& times, std::vector<double>& per_key) const {
+  void walk(const NodeTimes& times, std::vector<double>& per_key, std::vector<double>& per_rank) const {
     const std::size_t replicas = model_.replicas;
     std::size_t at = last(times);
     for (;;) {
       const NodeId node(at / replicas);
       if (model_.nodes[node].kind != NodeKind::Join) {
         per_key[key_of_class_[model_.nodes[node].duration_class.value]] += times.duration_ns[at];
+        per_rank[static_cast<std::size_t>(model_.nodes[node].rank)] += times.duration_ns[at];
       }
       const std::size_t before = latest_before(times, node, at % replicas);
       if (before == kNone) return;
@@ -79,6 +80,21 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+/// Shares of the whole path, from the time of each rank on it: [sample][rank].
+std::vector<RankOnPath> shares_of_ranks(const std::vector<std::vector<double>>& on_rank,
+                                        std::size_t template_ranks) {
+  double total = 0;
+  for (const auto& sample : on_rank) total += std::accumulate(sample.begin(), sample.end(), 0.0);
+  std::vector<RankOnPath> ranks;
+  for (std::size_t rank = 0; rank < template_ranks; ++rank) {
+    double time = 0;
+    for (const auto& sample : on_rank) time += sample[rank];
+    if (time > 0 && total > 0) ranks.push_back({static_cast<std::int32_t>(rank), time / total});
+  }
+  std::ranges::stable_sort(ranks, std::ranges::greater{}, &RankOnPath::share);
+  return ranks;
+}
+
 }  // namespace
 
 SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, const StepEffects& effects,
@@ -97,14 +113,16 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
   const Draws draws(model, sampling, effects);
   const PathWalk path(model, key_of_class);
   std::vector<std::vector<double>> on_path(result.samples, std::vector<double>(sources.size(), 0));
+  std::vector<std::vector<double>> on_rank(result.samples, std::vector<double>(model.template_ranks, 0));
   std::vector<double> steps(result.samples);
   RunControl quiet = control;
   quiet.progress = {};
   parallel_for(result.samples, quiet, [&](std::size_t sample, std::size_t) {
     const NodeTimes times = reference_times(model, draws, seed, static_cast<std::uint32_t>(sample));
     steps[sample] = times.step_ns;
-    path.walk(times, on_path[sample]);
+    path.walk(times, on_path[sample], on_rank[sample]);
   });
+  result.ranks = shares_of_ranks(on_rank, model.template_ranks);
   const double mean = mean_of(steps);
   double variance = 0;
   for (const double step : steps) variance += (step - mean) * (step - mean);

@@ -27,9 +27,16 @@ struct SpreadSource {
       0;  ///< of the step time's variance; the shares of all sources add up to 1 and may be negative
 };
 
+/// How much of the critical path lies on a rank of the template (of any replica).
+struct RankOnPath {
+  std::int32_t rank = 0;  ///< template rank
+  double share = 0;       ///< of the time on the path, mean over samples
+};
+
 struct SpreadSources {
   std::size_t samples = 0;
   std::vector<SpreadSource> sources;  ///< largest share first; empty if all samples take equally long
+  std::vector<RankOnPath> ranks;      ///< largest share first
 };
 
 /// From as many of the first samples as fit a budget of node evaluations, at least 32 and at most 256.

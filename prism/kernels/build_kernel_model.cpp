@@ -101,6 +101,9 @@ class Describer {
       if (node.role != KernelRole::Join && node.role != KernelRole::Waiting) continue;
       for (const auto& member : node.members) met_in_.try_emplace(member, &node);
     }
+    for (const KernelNode& node : graph.nodes) {
+      if (node.role == KernelRole::Launch) launched_.try_emplace({node.rank, node.call}, node.vertex);
+    }
   }
 
   void fill(StepModel& model) {
@@ -174,9 +177,9 @@ class Describer {
                rank_text(node.rank) + " free";
       case KernelRole::CallBegin:
       case KernelRole::CallEnd: {
-        const std::string& call =
-            job_.traces[node.rank].name(job_.traces[node.rank].calls[example(node.rank, node.vertex)].name);
-        return numbered((node.role == KernelRole::CallBegin ? "host to " : "return of ") + call, node);
+        return numbered((node.role == KernelRole::CallBegin ? "host to " : "return of ") +
+                            call_name(node.rank, node.vertex),
+                        node);
       }
       case KernelRole::Launch:
         return numbered("launch of " + op_name(node.rank, node.vertex), node);
@@ -237,13 +240,24 @@ class Describer {
       node.microbatch = place.microbatch;
       node.stage = place.stage;
     }
-    if (from.role == KernelRole::Join || from.role == KernelRole::Waiting)
-      node.over_replicas = over_replicas(from);
+    const bool communicates = from.role == KernelRole::Join || from.role == KernelRole::Waiting ||
+                              from.role == KernelRole::Transfer;
+    if (communicates) node.over_replicas = over_replicas(from);
     if (from.role == KernelRole::Transfer) {
       const auto met = met_in_.find({from.rank, from.vertex});
       if (met != met_in_.end()) node.draw_id = stable_id(*met->second);
     }
     return node;
+  }
+
+  [[nodiscard]] std::string call_name(std::uint32_t rank, std::uint32_t v) const {
+    return job_.traces[rank].name(job_.traces[rank].calls[example(rank, v)].name);
+  }
+
+  /// What a call is made for: the op it launches, else the call itself.
+  [[nodiscard]] std::string call_target(std::uint32_t rank, std::uint32_t v) {
+    const auto launched = launched_.find({rank, v});
+    return launched != launched_.end() ? op_name(rank, launched->second) : call_name(rank, v);
   }
 
   [[nodiscard]] std::string key_of(const KernelNode& node, Category category) {
@@ -254,8 +268,23 @@ class Describer {
         const CommunicationOp* comm = communication(node.rank, node.vertex);
         return transfer_key(node.rank, *comm);
       }
+      case KernelRole::CallBegin:
+        return "host before " + call_target(node.rank, node.vertex);
+      case KernelRole::CallEnd:
+        return "return of " + call_name(node.rank, node.vertex);
+      case KernelRole::LaneStart:
+        return vertex(node.rank, node.vertex).kind == VertexKind::ThreadStart ? "host at step start"
+                                                                              : "stream at step start";
+      case KernelRole::Launch:
+        return category == Category::HostWork ? "inside " + call_name(node.rank, node.call)
+                                              : "launch by " + call_name(node.rank, node.call);
+      case KernelRole::Waiting: {
+        const CommunicationOp* comm = communication(node.rank, node.vertex);
+        return "wait for untraced ranks, " + std::string(collective_kind_name(comm->kind));
+      }
       default:
-        return std::string(category_name(category)) + " of " + rank_text(node.rank);
+        return category == Category::Unexplained ? "unexplained before " + op_name(node.rank, node.vertex)
+                                                 : "gap between kernels";
     }
   }
 
@@ -315,6 +344,8 @@ class Describer {
   const ParallelLayout& layout_;
   std::vector<std::vector<OpPlace>> places_;                                     // [rank][GPU op]
   std::map<std::pair<std::uint32_t, std::uint32_t>, const KernelNode*> met_in_;  // (rank, vertex) -> join
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      launched_;  // (rank, call) -> first op, vertices
   std::map<std::string, std::string> short_names_;
 };
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 namespace prism {
 
 namespace {
 
-constexpr std::int64_t kIdleNs = 20'000;        // a stream this long without work was idle
 constexpr std::int64_t kLongestGapNs = 20'000;  // between queued kernels; beyond, something else delayed them
 constexpr std::int64_t kQueuedNs = 20'000;  // launched this long before the stream was free: it was queued
 constexpr std::size_t kFewest = 8;
@@ -27,25 +27,31 @@ UsualLags measure_usual_lags(const RankTrace& trace, const Launches& launches, c
   std::vector<std::int64_t> gaps;
   std::vector<std::int64_t> all_launches;
   std::vector<std::vector<std::int64_t>> by_name(trace.names.size());
+  std::map<std::int32_t, std::int64_t> busy_until_of;  // [device] latest end of the ops before
   for (std::size_t i = 0; i < trace.gpu_ops.size(); ++i) {
     const auto call = launches.call_of[i];
+    std::int64_t& device_end = busy_until_of[trace.gpu_ops[i].device];
+    const std::int64_t busy_until = device_end;
+    device_end = std::max(device_end, trace.gpu_ops[i].end_ns());
     if (!call) continue;
     const HostCall& launch = trace.calls[*call];
     const std::int64_t start = trace.gpu_ops[i].start_ns;
     const auto before = streams.previous[i];
-    const std::int64_t free = before ? trace.gpu_ops[*before].end_ns() : start - 2 * kIdleNs;
-    if (free + kIdleNs < start && free < launch.start_ns) {
+    // On an idle device an op waits for its launch alone; elsewhere it may wait for an event of another stream.
+    if (busy_until < launch.start_ns) {
       const std::int64_t lag = std::max<std::int64_t>(0, start - launch.start_ns);
       all_launches.push_back(lag);
       by_name[launch.name.value].push_back(lag);
     }
-    if (before && launch.start_ns + kQueuedNs < free && std::abs(start - free) < kLongestGapNs) {
-      gaps.push_back(start - free);
+    if (before) {
+      const std::int64_t free = trace.gpu_ops[*before].end_ns();
+      if (launch.start_ns + kQueuedNs < free && std::abs(start - free) < kLongestGapNs)
+        gaps.push_back(start - free);
     }
   }
   UsualLags lags;
   if (!gaps.empty()) lags.gap_ns = at_share(gaps, 0.5);
-  if (!all_launches.empty()) lags.any_launch_ns = at_share(all_launches, kShortestShare);
+  if (all_launches.size() >= kFewest) lags.any_launch_ns = at_share(all_launches, kShortestShare);
   lags.launch_ns.assign(trace.names.size(), lags.any_launch_ns);
   for (std::size_t n = 0; n < by_name.size(); ++n) {
     if (by_name[n].size() >= kFewest) lags.launch_ns[n] = at_share(by_name[n], kShortestShare);

@@ -202,6 +202,74 @@ std::string kernel_replay(const ReplayResult& result) {
   return text;
 }
 
+/// The pools whose time on the critical path goes with the step time.
+std::string spread_text(const SpreadSources& spread) {
+  constexpr std::size_t kShown = 8;
+  if (spread.sources.empty()) return "";
+  std::string text = fmt::format("\nwhat makes the spread (critical paths of {}):\n{:>10} {:>14}  pool\n",
+                                 plural(spread.samples, "sample"), "share", "mean on path");
+  double rest = 1;
+  for (std::size_t i = 0; i < std::min(kShown, spread.sources.size()); ++i) {
+    const SpreadSource& source = spread.sources[i];
+    rest -= source.share;
+    text += fmt::format("{:>8.1f} % {:>14}  {} ({})\n", 100 * source.share, time_text(source.mean_ns),
+                        source.key, category_name(source.category));
+  }
+  if (spread.sources.size() > kShown) {
+    text += fmt::format("{:>8.1f} % {:>14}  {} more together (--json lists all)\n", 100 * rest, "",
+                        plural(spread.sources.size() - kShown, "pool"));
+  }
+  if (spread.ranks.size() > 1) {
+    text += "ranks on the critical path:";
+    for (std::size_t i = 0; i < std::min(kShown, spread.ranks.size()); ++i) {
+      text +=
+          fmt::format("{} {} {:.0f} %", i > 0 ? "," : "", spread.ranks[i].rank, 100 * spread.ranks[i].share);
+    }
+    text += spread.ranks.size() > kShown ? ", ...\n" : "\n";
+  }
+  return text;
+}
+
+/// Where the time of each rank's GPU went, and how much it computes.
+std::string ranks_text(const StepModel& model, const InspectResult& result) {
+  constexpr std::size_t kShown = 32;
+  std::string text = fmt::format("\n{:>6} {:>8} {:>14} {:>16} {:>16} {:>14} {:>8}\n", "rank", "busy",
+                                 "exposed comm.", "waits for ranks", "waits for host", "compute/step", "CV");
+  for (std::size_t r = 0; r < std::min({kShown, model.activity.size(), result.rank_compute.size()}); ++r) {
+    const RankActivity& a = model.activity[r];
+    const RankCompute& c = result.rank_compute[r];
+    text += fmt::format("{:>6} {:>6.1f} % {:>12.1f} % {:>14.1f} % {:>14.1f} % {:>14} {:>8}\n", a.rank,
+                        100 * a.busy, 100 * a.communicating, 100 * a.waiting_ranks, 100 * a.waiting_host,
+                        time_text(c.mean_ns), std::isnan(c.cv) ? "-" : fmt::format("{:.1f} %", 100 * c.cv));
+  }
+  if (model.activity.size() > kShown) {
+    text += fmt::format("{:>6} {} more (--json lists all)\n", "...",
+                        plural(model.activity.size() - kShown, "rank"));
+  }
+  return text;
+}
+
+/// The pools that take the most time of a step.
+std::string kernel_pools_text(const InspectResult& result) {
+  constexpr std::size_t kShown = 30;
+  constexpr std::size_t kWidth = 58;
+  std::string text = fmt::format("\n{:<58} {:<15} {:>7} {:>11} {:>10} {:>8} {:>10}  {}\n", "pool", "category",
+                                 "values", "sum/step", "mean", "CV", "p95", "best law (KS)");
+  for (std::size_t i = 0; i < std::min(kShown, result.pools.size()); ++i) {
+    const PoolSummary& pool = result.pools[i];
+    const std::string key = pool.key.size() > kWidth ? pool.key.substr(0, kWidth - 3) + "..." : pool.key;
+    text += fmt::format("{:<58} {:<15} {:>7} {:>11} {:>10} {:>6.1f} % {:>10}  {} ({:.3f})\n", key,
+                        category_name(pool.category), thousands(pool.count), time_text(pool.per_step_ns),
+                        time_text(pool.mean_ns), 100 * pool.cv, time_text(pool.p95_ns), pool.best_law,
+                        pool.law_ks);
+  }
+  if (result.pools.size() > kShown) {
+    text +=
+        fmt::format("... {} more (--json or --csv list all)\n", plural(result.pools.size() - kShown, "pool"));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string inspect_text(const StepModel& model, const InspectResult& result) {
@@ -222,6 +290,9 @@ std::string inspect_text(const StepModel& model, const InspectResult& result) {
     text += fmt::format("clocks: largest offset {} (rank {})\n", time_text(model.clock_offsets_ns[worst]),
                         model.recording ? model.recording->ranks[worst] : static_cast<int>(worst));
   }
+  if (!result.rank_compute.empty())
+    return text + ranks_text(model, result) + kernel_pools_text(result) +
+           notes(model, extension_warnings(model));
   text += fmt::format("\n{:<44} {:<15} {:>8} {:>10} {:>8} {:>10}  {}\n", "pool", "category", "values", "mean",
                       "CV", "p95", "best law (KS)");
   for (const PoolSummary& pool : result.pools) {
@@ -316,6 +387,7 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
   text += fmt::format("{:<10}{:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean", column(m.mean),
                       time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
   text += histogram(result.samples_ns, column);
+  text += spread_text(result.spread);
   if (result.guarantee.bound_ns) {
     text += fmt::format("\nguarantee: {:.0f} % of steps take at most {}, with {:.0f} % confidence ({})\n",
                         100 * result.guarantee.p, column(*result.guarantee.bound_ns),
