@@ -4,8 +4,8 @@
 #include <array>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/analysis/replay.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
@@ -26,7 +26,7 @@ static_assert(kMetrics.size() == kFirstQuantile + kReportedQuantiles.size());
 int run_forecast(const ForecastCommandOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, kMetrics);
-  const StepModel traced = open_model(common.input, {.steps = common.steps});
+  const StepModel traced = open_input(common);
   StepModel model = extended(traced, options.extension, true, options.sampling.seed);
   std::optional<AnchorSteps> anchor;
   if (!options.anchor.empty()) anchor = read_anchor(options.anchor, model.report);

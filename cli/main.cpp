@@ -93,7 +93,14 @@ double parse_share(const std::string& option, const std::string& text, bool may_
 }
 
 void add_input(CLI::App* app, CommonOptions& common) {
-  app->add_option("INPUT", common.input, "what to read; - reads a timeline from standard input")->required();
+  app->add_option(
+         "INPUT", common.inputs,
+         "a trace, folder or model; - is standard input; several: profiler traces of one job, one per rank")
+      ->required();
+  app->add_flag("--strict", common.strict, "refuse profiler traces that are not sound JSON");
+  app->add_option("--rank", common.rank, "the rank of a profiler trace that does not say it")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
 }
 
 void add_format(CLI::App* app, CommonOptions& common, bool csv) {
