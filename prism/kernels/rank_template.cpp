@@ -15,8 +15,11 @@ namespace {
 
 constexpr std::int64_t kClockJitterNs = 1'000;
 
-std::uint64_t call_signature(const RankRecording& rank, std::uint32_t call, std::uint64_t launched) {
-  return mix_id(content_digest(rank.trace->name(rank.trace->calls[call].name)), launched);
+/// All-to-all of tokens, sends of activations: sizes vary from step to step, so they cannot tell ops apart.
+bool moves_fixed_sizes(CollectiveKind kind) {
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather ||
+         kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Broadcast ||
+         kind == CollectiveKind::Reduce;
 }
 
 /// Merges the steps lane by lane, then carries the dependencies of each step over.
@@ -42,12 +45,29 @@ class Merger {
  private:
   [[nodiscard]] const TraceStep& step(std::size_t k) const { return rank_.steps[chosen_[k]]; }
 
+  /// Of a GPU op: its name and, of communication, what it moves.
+  [[nodiscard]] std::uint64_t op_signature(std::uint32_t gpu_op) const {
+    const std::uint64_t signature = name_digest_[rank_.trace->gpu_ops[gpu_op].name.value];
+    const auto comm = rank_.communication->of_gpu_op[gpu_op];
+    if (!comm) return signature;
+    const CommunicationOp& op = rank_.communication->ops[*comm];
+    if (!moves_fixed_sizes(op.kind)) return mix_id(signature, static_cast<std::uint64_t>(op.kind));
+    return mix_id(mix_id(signature, static_cast<std::uint64_t>(op.in_elements)),
+                  static_cast<std::uint64_t>(op.out_elements));
+  }
+
+  /// Of a call: its name and its first op.
+  [[nodiscard]] std::uint64_t call_signature(std::uint32_t call) const {
+    return mix_id(name_digest_[rank_.trace->calls[call].name.value], first_launched_[call]);
+  }
+
   void sign() {
+    for (const std::string& name : rank_.trace->names) name_digest_.push_back(content_digest(name));
     op_signature_.resize(rank_.trace->gpu_ops.size());
     first_launched_.assign(rank_.trace->calls.size(), 0);
     for (std::size_t k = 0; k < chosen_.size(); ++k) {
       for (const std::uint32_t i : step(k).gpu_ops) {
-        op_signature_[i] = op_signature(rank_, i);
+        op_signature_[i] = op_signature(i);
         const auto call = rank_.launches.call_of[i];
         if (call && first_launched_[*call] == 0) first_launched_[*call] = op_signature_[i];
       }
@@ -107,7 +127,7 @@ class Merger {
       std::vector<std::vector<std::uint64_t>> sequences(chosen_.size());
       for (std::size_t k = 0; k < chosen_.size(); ++k) {
         for (const std::uint32_t c : calls[t][k]) {
-          sequences[k].push_back(call_signature(rank_, c, first_launched_[c]));
+          sequences[k].push_back(call_signature(c));
         }
       }
       const MergedSequences merged = merge_sequences(sequences);
@@ -248,6 +268,7 @@ class Merger {
   const RankRecording& rank_;
   std::span<const std::size_t> chosen_;
   RankTemplate result_;
+  std::vector<std::uint64_t> name_digest_;  // [name]
   std::vector<std::uint64_t> op_signature_;
   std::vector<std::uint64_t> first_launched_;  // [call] signature of its first op, 0 if it launched none
   std::vector<std::uint32_t> begin_vertex_;    // [call]
@@ -256,25 +277,7 @@ class Merger {
   std::map<std::tuple<VertexKind, std::size_t, std::uint64_t>, std::uint32_t> occurrences_;
 };
 
-/// All-to-all of tokens, sends of activations: sizes vary from step to step, so they cannot tell ops apart.
-bool moves_fixed_sizes(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather ||
-         kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Broadcast ||
-         kind == CollectiveKind::Reduce;
-}
-
 }  // namespace
-
-std::uint64_t op_signature(const RankRecording& rank, std::uint32_t gpu_op) {
-  std::uint64_t signature = content_digest(rank.trace->name(rank.trace->gpu_ops[gpu_op].name));
-  if (const auto comm = rank.communication->of_gpu_op[gpu_op]) {
-    const CommunicationOp& op = rank.communication->ops[*comm];
-    if (!moves_fixed_sizes(op.kind)) return mix_id(signature, static_cast<std::uint64_t>(op.kind));
-    signature = mix_id(mix_id(signature, static_cast<std::uint64_t>(op.in_elements)),
-                       static_cast<std::uint64_t>(op.out_elements));
-  }
-  return signature;
-}
 
 RankTemplate make_rank_template(const RankRecording& rank, std::span<const std::size_t> chosen) {
   return Merger(rank, chosen).run();

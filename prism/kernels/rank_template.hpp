@@ -53,7 +53,4 @@ struct RankTemplate {
 /// The union of the steps `chosen` (indices into rank.steps).
 RankTemplate make_rank_template(const RankRecording& rank, std::span<const std::size_t> chosen);
 
-/// Signature of a GPU op: its name and, of communication, what it moves.
-std::uint64_t op_signature(const RankRecording& rank, std::uint32_t gpu_op);
-
 }  // namespace prism
