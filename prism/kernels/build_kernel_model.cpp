@@ -102,7 +102,9 @@ class Describer {
       for (const auto& member : node.members) met_in_.try_emplace(member, &node);
     }
     for (const KernelNode& node : graph.nodes) {
-      if (node.role == KernelRole::Launch) launched_.try_emplace({node.rank, node.call}, node.vertex);
+      if (node.role != KernelRole::Launch) continue;
+      const bool at_end = vertex(node.rank, node.call).kind == VertexKind::CallEnd;  // right after its begin
+      launched_.try_emplace({node.rank, at_end ? node.call - 1 : node.call}, node.vertex);
     }
   }
 

@@ -2,6 +2,7 @@
 #include "prism/kernels/match_collectives.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,8 @@
 namespace prism {
 
 namespace {
+
+constexpr double kNanosPerMilli = 1e6;
 
 constexpr std::ptrdiff_t kNoPosition = PTRDIFF_MIN;
 
@@ -528,16 +531,28 @@ class Matcher {
         } else if (reason_[t][i]) {
           reason = *reason_[t][i];
         }
+        // Alone, no op can have a partner, whatever its record leaves open.
+        if (traces_.size() == 1 && reason != LocalReason::Copy) reason = LocalReason::Untraced;
         out_.local.push_back({{t, i}, reason});
         const bool is_normal = reason == LocalReason::Untraced || reason == LocalReason::PartnerMissing ||
                                reason == LocalReason::Copy;
         report_.add(is_normal ? Severity::Info : Severity::DataLoss,
                     "communication left to its rank alone: " + std::string(local_reason_text(reason)),
-                    traces_[t].source + ": " +
-                        std::string(collective_kind_name(communication_[t].ops[i].kind)) + " at " +
-                        time_text(traces_[t], gpu_op({t, i}).start_ns));
+                    place_text({t, i}));
       }
     }
+  }
+
+  /// "rank4.json: all-gather, 12.345 ms after its first GPU op".
+  [[nodiscard]] std::string place_text(const CommMember& member) const {
+    const RankTrace& trace = traces_[member.trace];
+    const double since_first =
+        static_cast<double>(gpu_op(member).start_ns - trace.gpu_ops.front().start_ns) / kNanosPerMilli;
+    char time[32];
+    std::snprintf(time, sizeof time, "%.3f ms", since_first);
+    return trace.source.substr(trace.source.find_last_of('/') + 1) + ": " +
+           std::string(collective_kind_name(communication_[member.trace].ops[member.op].kind)) + ", " + time +
+           " after its first GPU op";
   }
 
   std::span<const RankTrace> traces_;

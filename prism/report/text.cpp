@@ -74,8 +74,11 @@ std::string job_line(const StepModel& model) {
   const auto gpus = static_cast<std::uint64_t>(model.mesh.world_size());
   const std::uint64_t ranks = std::uint64_t{model.template_ranks} * model.replicas;
   std::string line = model.source + ": ";
-  line +=
-      gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
+  if (gpus >= std::max<std::uint64_t>(ranks, model.world_ranks)) {
+    line += fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text());
+  } else {
+    line += plural(std::max<std::uint64_t>(ranks, model.world_ranks), "rank");
+  }
   if (model.step_count() > 0 && model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
     line += fmt::format(", {} traced", model.traced_ranks());
   }
@@ -341,7 +344,7 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
       "answers\n"
       "no what-if.\n\n",
       sampling_name(result.chosen));
-  if (model.replicas > 1) {
+  if (model.replicas * model.cells > 1) {
     text += fmt::format("share of the step effect that is common to all replicas: a = {:.2f}\n",
                         result.effects.share);
   } else {
