@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which ops make the step-time distribution wide.
 //
-// The critical path of a sample is the chain of nodes whose durations add up to its step time. So over many
-// samples the variance of the step time is the sum, over pools, of the covariance between the pool's time on
-// the path and the step time: an exact split, in which a pool that is long but constant counts for nothing and
-// one that delays slow steps more than fast ones counts for much.
+// An op's criticality is the share of samples in which it lies on the critical path. To first order the step time is
+// the sum of all durations weighted by it, so the covariance of a pool's weighted durations with the step time is its
+// part of the variance. A pool that is long but constant counts for nothing, and so does one that is never critical.
 #pragma once
 
 #include <cstddef>

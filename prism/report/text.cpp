@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -206,30 +207,37 @@ std::string kernel_replay(const ReplayResult& result) {
 }
 
 /// The pools whose time on the critical path goes with the step time.
-std::string spread_text(const SpreadSources& spread) {
+std::string spread_text(const StepModel& model, const SpreadSources& spread) {
   constexpr std::size_t kShown = 8;
+  constexpr double kLeastShare = 0.005;
   if (spread.sources.empty()) return "";
   std::string text = fmt::format("\nwhat makes the spread (critical paths of {}):\n{:>10} {:>14}  pool\n",
                                  plural(spread.samples, "sample"), "share", "mean on path");
-  double rest = 1;
-  for (std::size_t i = 0; i < std::min(kShown, spread.sources.size()); ++i) {
+  double others = 0;
+  for (std::size_t i = 0; i < spread.sources.size(); ++i) {
     const SpreadSource& source = spread.sources[i];
-    rest -= source.share;
+    if (i >= kShown) {
+      others += source.share;
+      continue;
+    }
     text += fmt::format("{:>8.1f} % {:>14}  {} ({})\n", 100 * source.share, time_text(source.mean_ns),
                         source.key, category_name(source.category));
   }
   if (spread.sources.size() > kShown) {
-    text += fmt::format("{:>8.1f} % {:>14}  {} more together (--json lists all)\n", 100 * rest, "",
+    text += fmt::format("{:>8.1f} % {:>14}  {} more (--json lists all)\n", 100 * others, "",
                         plural(spread.sources.size() - kShown, "pool"));
   }
-  if (spread.ranks.size() > 1) {
-    text += "ranks on the critical path:";
-    for (std::size_t i = 0; i < std::min(kShown, spread.ranks.size()); ++i) {
-      text +=
-          fmt::format("{} {} {:.0f} %", i > 0 ? "," : "", spread.ranks[i].rank, 100 * spread.ranks[i].share);
-    }
-    text += spread.ranks.size() > kShown ? ", ...\n" : "\n";
+  if (spread.ranks.size() < 2) return text;
+  const bool kernels = !model.activity.empty();  // ranks of an op-level template are pipeline stages
+  text += kernels ? "ranks on the critical path:" : "stages on the critical path:";
+  std::string separator = " ";
+  for (std::size_t i = 0; i < std::min(kShown, spread.ranks.size()); ++i) {
+    const auto [rank, share] = spread.ranks[i];
+    if (share < kLeastShare) break;
+    text += fmt::format("{}{} ({:.0f} %)", std::exchange(separator, ", "),
+                        kernels ? model.activity[static_cast<std::size_t>(rank)].rank : rank, 100 * share);
   }
+  text += "\n";
   return text;
 }
 
@@ -390,7 +398,7 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
   text += fmt::format("{:<10}{:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean", column(m.mean),
                       time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
   text += histogram(result.samples_ns, column);
-  text += spread_text(result.spread);
+  text += spread_text(model, result.spread);
   if (result.guarantee.bound_ns) {
     text += fmt::format("\nguarantee: {:.0f} % of steps take at most {}, with {:.0f} % confidence ({})\n",
                         100 * result.guarantee.p, column(*result.guarantee.bound_ns),
