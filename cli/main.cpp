@@ -40,9 +40,9 @@ constexpr const char* kAbout =
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  prism inspect  trace.csv.gz              what is in it, and what was left out\n"
-    "  prism replay   trace.csv.gz              does the graph reproduce the steps it was made from?\n"
-    "  prism validate trace.csv.gz              does it predict steps it has not seen?\n"
+    "  prism inspect  traces/                   what is in it, and what was left out\n"
+    "  prism replay   traces/                   does the graph reproduce the steps it was made from?\n"
+    "  prism validate rank0.json rank1.json     does it predict steps it has not seen?\n"
     "  prism forecast trace.csv.gz --json       the step-time distribution\n"
     "  prism export   trace.csv.gz --kineto -o traces   a simulated step as profiler traces\n\n"
     "Exit codes: 0 done, 1 a --fail-if check failed, 2 usage, 3 bad input, 4 internal error, 130 "

@@ -152,7 +152,7 @@ class Json(CliTest):
         pools = {pool["key"]: pool for pool in result["pools"]}
         self.assertEqual(len(pools), len(result["pools"]))
         for pool in pools.values():
-            self.assertEqual(set(pool), set("key category count mean_s cv p95_s best_law law_ks".split()))
+            self.assertEqual(set(pool), set("key category count mean_s per_step_s cv p95_s best_law law_ks".split()))
             self.assertIn(pool["category"], ["compute", "collective", "point-to-point", "local", "launch delay"])
         pool = pools["forward-compute stage 1 rank 6"]
         self.assertEqual((pool["category"], pool["count"]), ("compute", 24 * 8))
@@ -238,7 +238,8 @@ class Json(CliTest):
         self.assertEqual(known("validate", EXAMPLE, "--json"),
                          known("validate", EXAMPLE, "--target", "observed", "--json"))
 
-    FORECAST_KEYS = "seed step_time_s guarantee reason anchor samples model graph windows"
+    FORECAST_KEYS = ("seed step_time_s guarantee reason anchor samples model graph windows spread spread_samples "
+                     "ranks_on_path")
 
     def test_forecast(self):
         result = document("forecast", EXAMPLE)
@@ -298,7 +299,7 @@ class Csv(CliTest):
     def test_inspect(self):
         rows = table("inspect", EXAMPLE)
         pools = document("inspect", EXAMPLE)["pools"]
-        self.assertEqual(list(rows[0]), "key category count mean_s cv p95_s best_law law_ks".split())
+        self.assertEqual(list(rows[0]), "key category count mean_s per_step_s cv p95_s best_law law_ks".split())
         self.assertEqual(rows, [{name: str(value) if isinstance(value, (str, int)) else row[name]
                                  for name, value in pool.items()} for row, pool in zip(rows, pools, strict=True)])
         for row, pool in zip(rows, pools):
@@ -452,10 +453,18 @@ class Usage(CliTest):
         self.assertEqual(code, USAGE)
         self.assertNotIn("did you mean", err)
 
+    def test_several_inputs_are_traces_of_one_job(self):
+        traces = [f"examples/fsdp-4gpu/rank{rank}.json.gz" for rank in range(4)]
+        code, out, err = prism("replay", *traces, "--json")
+        self.assertEqual(code, DONE, err)
+        folder = document("replay", "examples/fsdp-4gpu")
+        self.assertEqual(json.loads(out)["steps"], folder["steps"])
+        self.assert_fails(BAD_INPUT, "replay", traces[0], traces[0], says=["rank 0"])
+        self.assert_fails(BAD_INPUT, "replay", EXAMPLE, EXAMPLE, says=["is a directory"])
+
     def test_wrong_arguments(self):
         for arguments, says in (
             (["forecast"], "INPUT"),
-            (["forecast", EXAMPLE, EXAMPLE], EXAMPLE),
             (["forecast", EXAMPLE, "--sample", "5"], "--sample"),
             (["replay", EXAMPLE, "--samples", "5"], "--samples"),
             (["forecast", EXAMPLE, "--samples"], "--samples"),
@@ -484,8 +493,8 @@ class Usage(CliTest):
                 self.assert_fails(USAGE, "forecast", EXAMPLE, f"--precision={text}", says=["--precision"])
 
     OPTIONS = {
-        ("inspect",): "--json --csv -o --output --steps --threads --fail-if",
-        ("replay",): "--json --csv -o --output --steps --threads --fail-if --launch-delays",
+        ("inspect",): "--json --csv -o --output --steps --threads --fail-if --strict --rank",
+        ("replay",): "--json --csv -o --output --steps --threads --fail-if --strict --rank --launch-delays",
         ("validate",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --target",
         ("forecast",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --sampling --precision "
                        "--timing",
