@@ -88,6 +88,23 @@ std::vector<RankCompute> compute_of_ranks(const StepModel& model) {
   return result;
 }
 
+std::vector<PhaseTime> times_of_phases(const StepModel& model) {
+  std::map<Phase, double> total;
+  for (const Node& node : model.nodes) {
+    if (node.kind != NodeKind::Op) continue;
+    const DurationClass& of = model.pools.classes[node.duration_class];
+    if (of.category == Category::HostWork) continue;
+    const auto pool = model.pools.pool(node.duration_class, 0);
+    for (std::size_t k = 0; k < model.step_count(); ++k)
+      total[node.phase] += pool[k * of.members + node.member];
+  }
+  std::vector<PhaseTime> phases;
+  for (const auto& [phase, time] : total) {
+    phases.push_back({phase, time / static_cast<double>(model.step_count()) / model.template_ranks});
+  }
+  return phases;
+}
+
 }  // namespace
 
 InspectResult inspect(const StepModel& model, const RunControl& control) {
@@ -105,6 +122,7 @@ InspectResult inspect(const StepModel& model, const RunControl& control) {
   if (!is_kernel_level(model)) return result;
   std::ranges::stable_sort(result.pools, std::ranges::greater{}, &PoolSummary::per_step_ns);
   result.rank_compute = compute_of_ranks(model);
+  result.phases = times_of_phases(model);
   return result;
 }
 

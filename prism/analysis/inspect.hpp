@@ -32,13 +32,20 @@ struct RankCompute {
   double cv = 0;          ///< over steps; NaN with fewer than two
 };
 
+/// GPU time of one phase of the step.
+struct PhaseTime {
+  Phase phase = Phase::Unknown;
+  double per_step_ns = 0;  ///< mean over ranks and steps; of communication its transfers
+};
+
 struct InspectResult {
   std::size_t ranks = 0;                  ///< template ranks x replicas
   std::size_t ops = 0;                    ///< op nodes x replicas (joins and launch delays left out)
   std::size_t nodes = 0;                  ///< of the template
   std::size_t edges = 0;                  ///< of the template
   std::vector<PoolSummary> pools;         ///< by category; of kernels: longest per step first
-  std::vector<RankCompute> rank_compute;  ///< of kernel-level models
+  std::vector<RankCompute> rank_compute;  ///< of kernel-level models, as what follows
+  std::vector<PhaseTime> phases;          ///< those that occur
 };
 
 InspectResult inspect(const StepModel& model, const RunControl& control);

@@ -296,8 +296,21 @@ class Describer {
     const GroupPlacement placement =
         group ? placement_of(job_.traces, job_.matching.groups.groups[*group]) : GroupPlacement::Unknown;
     const std::int32_t size = group ? job_.matching.groups.groups[*group].size : comm.group_size;
-    return communication_pool_key(comm.kind, size, placement, comm.bytes,
-                                  job_.communication[rank].kernels[comm.kernel]);
+    std::string key = communication_pool_key(comm.kind, size, placement, comm.bytes,
+                                             job_.communication[rank].kernels[comm.kernel]);
+    const auto axis = group ? layout_.axis_of_group[*group] : std::nullopt;
+    if (axis) key = std::string(axis_name(*axis)) + " " + key;
+    return is_point_to_point(comm.kind) ? key + pair_text(comm) : key;
+  }
+
+  /// ", stage 0 to 1" of a send or receive between pipeline stages, else its ranks; nothing if they are not recorded.
+  [[nodiscard]] std::string pair_text(const CommunicationOp& comm) const {
+    if (comm.source < 0 || comm.destination < 0) return "";
+    const bool stages = layout_.known && layout_.mesh.size(Axis::Pp) > 1;
+    const auto place = [&](std::int32_t rank) {
+      return std::to_string(stages ? layout_.mesh.coordinate(rank, Axis::Pp) : rank);
+    };
+    return (stages ? ", stage " : ", rank ") + place(comm.source) + " to " + place(comm.destination);
   }
 
   /// Kernels of one rank with one signature are members of one class.

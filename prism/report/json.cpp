@@ -131,6 +131,12 @@ Json with_ranks(Json json, const StepModel& model, const InspectResult& result) 
     compute.push_back({{"rank", rank.rank}, {"mean_s", seconds(rank.mean_ns)}, {"cv", number(rank.cv)}});
   }
   json["rank_compute"] = std::move(compute);
+  Json phases = Json::array();
+  for (const PhaseTime& time : result.phases) {
+    phases.push_back({{"phase", time.phase == Phase::Unknown ? "unknown" : phase_name(time.phase)},
+                      {"per_step_s", seconds(time.per_step_ns)}});
+  }
+  json["phases"] = std::move(phases);
   return json;
 }
 

@@ -257,6 +257,14 @@ std::string ranks_text(const StepModel& model, const InspectResult& result) {
     text += fmt::format("{:>6} {} more (--json lists all)\n", "...",
                         plural(model.activity.size() - kShown, "rank"));
   }
+  text += "\nGPU time per step and rank:";
+  std::string separator = " ";
+  for (const PhaseTime& time : result.phases) {
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "),
+                        time.phase == Phase::Unknown ? "no phase known" : phase_name(time.phase),
+                        time_text(time.per_step_ns));
+  }
+  text += "\n";
   return text;
 }
 
