@@ -22,37 +22,21 @@
 #include <utility>
 #include <vector>
 
-#include "prism/engine/reference.hpp"
-#include "prism/model/sampling.hpp"
-#include "prism/model/step_model.hpp"
-#include "prism/run/control.hpp"
+#include "prism/analysis/kernel_traces.hpp"
+#include "prism/analysis/simulated_groups.hpp"
+#include "prism/analysis/simulated_steps.hpp"
 #include "prism/trace/rank_trace.hpp"
 
 namespace prism {
-
-struct SimulatedStepsOptions {
-  std::optional<std::pair<int, int>> recorded_steps;  ///< replay these profiled steps (inclusive), or else
-  std::pair<std::uint32_t, std::uint32_t> samples{0, 0};  ///< draw these samples (inclusive)
-  std::optional<Sampling> sampling;                       ///< of samples; else default_sampling()
-  std::uint32_t seed = 1;
-};
-
-/// One step with all node times.
-struct SimulatedStep {
-  int number = 0;  ///< profiled step or sample number
-  NodeTimes times;
-};
-
-/// Throws InputError if a profiled step is asked for that the model does not have.
-std::vector<SimulatedStep> simulate_steps(const StepModel& model, const SimulatedStepsOptions& options,
-                                          const RunControl& control);
 
 class SimulatedTraces {
  public:
   /// Keeps references to both.
   SimulatedTraces(const StepModel& model, std::span<const SimulatedStep> steps);
 
-  [[nodiscard]] std::size_t rank_count() const { return global_rank_.size(); }
+  [[nodiscard]] std::size_t rank_count() const {
+    return kernels_ ? kernels_->rank_count() : global_rank_.size();
+  }
 
   /// The trace of rank number `index` (ordered by replica, then template rank), steps one after the other.
   ///
@@ -78,19 +62,19 @@ class SimulatedTraces {
   [[nodiscard]] std::size_t at(NodeId node, std::uint32_t replica) const {
     return std::size_t{node.value} * model_.replicas + replica;
   }
+  [[nodiscard]] int world_size() const;
   void find_communications();
   void find_sources();
-  [[nodiscard]] std::size_t group_of(const Communication& communication,
-                                     std::map<std::vector<std::int32_t>, std::size_t>& known);
+  [[nodiscard]] std::size_t group_of(const Communication& communication);
 
   const StepModel& model_;
   std::span<const SimulatedStep> steps_;
+  std::optional<KernelTraces> kernels_;      // of a kernel-level model; what follows is of op-level ones
   std::vector<int> global_rank_;             // by rank index
   std::vector<std::int64_t> step_start_ns_;  // per step, and the end of the last
   std::vector<Communication> communications_;
   std::vector<std::optional<std::size_t>> communication_of_;  // [node * replicas + replica]
-  std::vector<ProcessGroup> groups_;
-  std::vector<std::int64_t> group_ops_;  // per group: communications in a step
+  SimulatedGroups groups_;
   IdVector<NodeId, std::vector<NodeId>>
       sources_;  // ops behind a node's predecessors, through joins and delays
 };

@@ -15,6 +15,7 @@ constexpr std::int64_t kNeighbourFloorNs =
 constexpr std::int64_t kNeighbourRatio = 4;
 constexpr double kSdFromMad = 1.4826;
 constexpr double kClearlyBetter = 2;
+constexpr std::size_t kFewDeviations = 4;  // the median of three is the smaller of two
 constexpr std::size_t kEvidencePairs = 8;  // to believe a shift with a skew that is not plausible
 constexpr std::size_t kMaxComparisons = std::size_t{1} << 26;
 
@@ -22,6 +23,13 @@ std::int64_t median(std::vector<std::int64_t>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
+}
+
+/// Of absolute deviations, not empty: robust standard deviation, of few the largest. The median of few is small by
+/// chance, and a shift that leaves few pairs must not win by chance.
+double spread(std::vector<std::int64_t>& deviations) {
+  if (deviations.size() < kFewDeviations) return static_cast<double>(std::ranges::max(deviations));
+  return kSdFromMad * static_cast<double>(median(deviations));
 }
 
 class Search {
@@ -109,7 +117,7 @@ class Search {
     }
     candidate.offset_ns = median(differences_);
     for (std::int64_t& difference : differences_) difference = std::abs(difference - candidate.offset_ns);
-    candidate.spread_ns = kSdFromMad * static_cast<double>(median(differences_));
+    candidate.spread_ns = spread(differences_);
     std::vector<std::size_t> odd;
     auto known = candidate.odd.begin();
     for (std::size_t i = first; i < end; ++i) {
