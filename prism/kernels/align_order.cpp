@@ -181,8 +181,14 @@ class Search {
   /// The candidate whose ends agree clearly best; among equals the one that needs clearly the smallest change of a known
   /// clock offset; among equals again (equal ops in equal intervals) the one that leaves no op without a partner.
   OrderResult pick(std::vector<OrderAlignment>& candidates, std::optional<std::int64_t> offset_ns) const {
-    keep_best(candidates, [](const OrderAlignment& c) {
-      return c.pairs > 1 ? c.spread_ns : INFINITY;  // one pair has no spread
+    std::size_t most = 0;
+    for (const OrderAlignment& c : candidates) most = std::max(most, c.pairs);
+    keep_best(candidates, [&](const OrderAlignment& c) {
+      if (c.pairs <= 1) return static_cast<double>(INFINITY);  // one pair has no spread
+      // Of many shifts that leave most ops alone, some agree by chance; a true one agrees with the clocks too.
+      const bool is_checked = offset_ns && prior_->is_measured && 2 * c.pairs < most;
+      const auto off = is_checked ? static_cast<double>(std::abs(c.offset_ns - *offset_ns)) : 0;
+      return std::max(c.spread_ns, off);
     });
     if (candidates.size() > 1 && offset_ns) {
       keep_best(candidates, [&](const OrderAlignment& c) {

@@ -44,13 +44,14 @@ struct OrderedOp {
 struct ClockPrior {
   std::int64_t offset_ns = 0;
   std::int64_t tolerance_ns = 0;
+  bool is_measured = false;  ///< from communication matched before; else clocks are only supposed to agree
 };
 
 struct OrderAlignment {
-  std::ptrdiff_t shift = 0;      ///< b[i] is a[i + shift]
-  std::int64_t offset_ns = 0;    ///< clock(b) - clock(a): median difference of ends
-  double spread_ns = 0;          ///< of the ends about it: robust standard deviation, of few the largest deviation
-  std::size_t pairs = 0;         ///< that agree in signature and time
+  std::ptrdiff_t shift = 0;    ///< b[i] is a[i + shift]
+  std::int64_t offset_ns = 0;  ///< clock(b) - clock(a): median difference of ends
+  double spread_ns = 0;   ///< of the ends about it: robust standard deviation, of few the largest deviation
+  std::size_t pairs = 0;  ///< that agree in signature and time
   std::vector<std::size_t> odd;  ///< positions in b of pairs that do not: at most one in 20, or one
 };
 

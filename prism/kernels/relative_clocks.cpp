@@ -18,7 +18,7 @@ RelativeClocks::RelativeClocks(std::vector<bool> absolute)
 }
 
 std::optional<ClockPrior> RelativeClocks::prior(std::size_t a, std::size_t b) const {
-  if (set_[a] == set_[b]) return ClockPrior{offset(a, b), kLearnedToleranceNs};
+  if (set_[a] == set_[b]) return ClockPrior{offset(a, b), kLearnedToleranceNs, true};
   if (absolute_[a] && absolute_[b]) return ClockPrior{0, kPlausibleSkewNs};
   return std::nullopt;
 }
