@@ -6,12 +6,14 @@
 //   const SimulatedTraces traces(model, steps);
 //   for (std::size_t i = 0; i < traces.rank_count(); ++i) use(traces.rank(i));
 //
-// An op is a kernel on its rank: compute and local ops on stream 7, communication on streams from 20 on, one
-// per pool key. A communication's kernel begins when its own rank has arrived and ends with the transfer, so
-// waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without length
-// leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
-// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges between ranks that are no
-// communication.
+// Of an op-level model an op is a kernel on its rank: compute and local ops on stream 7, communication on streams
+// from 20 on, one per pool key. A communication's kernel begins when its own rank has arrived and ends with the
+// transfer, so waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without
+// length leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
+// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges
+// between ranks that are no communication.
+//
+// Of a kernel-level model (kernel_traces.hpp) calls happen on their threads and ops on their streams as simulated.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +42,10 @@ class SimulatedTraces {
 
   /// The trace of rank number `index` (ordered by replica, then template rank), steps one after the other.
   ///
-  /// Times are Unix nanoseconds of a made-up date. A short kernel without a launch ends where the first step
-  /// begins, so that the first step's time is known too: every step's time is its last GPU end less the one
-  /// before.
+  /// Times are Unix nanoseconds of a made-up date, by one clock. A kernel without a launch ends where the first
+  /// step begins, so that the first step's time is known too: every step's time is its last GPU end over the ranks
+  /// less the one before. Kernel-level steps that cannot follow each other on some rank (its host or a stream would
+  /// do two things at once) have a pause between them; an op that was launched in it ends where the step begins.
   [[nodiscard]] RankTrace rank(std::size_t index) const;
 
  private:

@@ -3,7 +3,6 @@
 // generator's truth.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
@@ -31,11 +30,8 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   const MadeTraceSpec pipeline{.dp = 2, .pp = 3, .microbatches = 4, .exit_skew_us = 0, .step_sd = 0.05};
-  const MadeTraceSpec fsdp{.dp = 4,
-                           .layers = 3,
-                           .data_parallelism = DataParallelism::Fsdp,
-                           .exit_skew_us = 0,
-                           .step_sd = 0.05};
+  const MadeTraceSpec fsdp{
+      .dp = 4, .layers = 3, .data_parallelism = DataParallelism::Fsdp, .exit_skew_us = 0, .step_sd = 0.05};
   const MadeTraceSpec ddp{.dp = 4, .microbatches = 2, .exit_skew_us = 0, .step_sd = 0.05};
   const MadeTraceSpec tensor{.tp = 4, .exit_skew_us = 0, .step_sd = 0.05};
   const auto add = [&](std::string name, const MadeTraceSpec& spec, auto... changes) {
@@ -95,12 +91,10 @@ TEST(KernelModel, StepTimesAreTheTruth) {
       const ReplayedStep& step = replayed.steps[k];
       const std::size_t number = static_cast<std::size_t>(c.spec.unprofiled_steps) + k;
       const auto truth_ns = static_cast<double>(made.truth.steps[number].time_ns);
-      std::printf("%-34s step %d truth %.3f us observed %+.1f ns replayed %+.1f ns\n", c.name.c_str(), step.step, truth_ns / 1e3, step.observed_ns - truth_ns, step.replayed_ns - truth_ns);
       EXPECT_EQ(step.step, c.spec.first_step + static_cast<int>(k));
       EXPECT_NEAR(step.observed_ns, truth_ns, std::max(1e-6 * truth_ns, 1e3 * c.clock_error_us)) << k;
       EXPECT_NEAR(step.replayed_ns, step.observed_ns, 1e-3 * step.observed_ns) << k;
     }
-    for (const ImportEntry& e : model.report.entries()) std::printf("   report: %s x%zu %s\n", e.reason.c_str(), e.count, e.places.empty() ? "" : e.places[0].c_str());
   }
 }
 
@@ -162,6 +156,40 @@ Comparison compare(const MadeTrace& made, const KernelRecording& job) {
   return result;
 }
 
+using Members = std::set<std::pair<int, std::size_t>>;  // (rank, GPU op)
+
+// Communication that all members recorded is matched, and nothing else.
+TEST(KernelModel, MatchesAreTheTrueOnes) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const MadeTrace made = make_trace(c.spec);
+    ImportReport report;
+    const KernelRecording job = record_ranks(reread(made.ranks, report), {}, report);
+    std::set<Members> expected;
+    for (const MadeCollective& collective : made.truth.collectives) {
+      Members members;
+      for (const MadeOpId id : collective.members) {
+        const MadeOp& op = made.truth.ops[id];
+        if (op.recorded) members.emplace(op.rank, *op.recorded);
+      }
+      if (members.size() == collective.members.size()) expected.insert(members);
+    }
+    std::set<Members> got;
+    for (const MatchedCollective& match : job.matching.matched) {
+      Members members;
+      for (const CommMember& m : match.members) {
+        members.emplace(static_cast<int>(m.trace), job.communication[m.trace].ops[m.op].gpu_op);
+      }
+      got.insert(members);
+    }
+    EXPECT_EQ(got, expected);
+    EXPECT_GE(got.size(), c.name == "lone rank" ? 0U : 9U);
+  }
+}
+
+// Records of what streams waited for give all dependencies and no others. Without them, every dependency that bound a
+// host or a stream is still implied, but for a few that did not bind, and at most a fifth of those found between
+// streams are further ones: true in time, for instance of a send behind the receive before it.
 TEST(KernelModel, DependenciesAreTheTrueOnes) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
@@ -169,48 +197,49 @@ TEST(KernelModel, DependenciesAreTheTrueOnes) {
     ImportReport report;
     const KernelRecording job = record_ranks(reread(made.ranks, report), {}, report);
     const Comparison got = compare(made, job);
-    std::printf("%-34s", c.name.c_str());
-    for (const auto& [kind, n] : got.found) std::printf("  true %d: %zu/%zu", static_cast<int>(kind), n.first, n.second);
-    for (const auto& [kind, n] : got.right) std::printf("  %s %zu/%zu", std::string(dependency_name(kind)).c_str(), n.first, n.second);
-    std::printf("  contradicting %zu\n", got.contradicting);
+    EXPECT_EQ(got.contradicting, 0U);
+    using enum MadeDependency::Kind;
+    for (const auto& [kind, count] : got.found) {
+      const auto& [found, all] = count;
+      const bool recorded = kind == Stream || c.spec.sync_records;
+      EXPECT_GE(static_cast<double>(found), (recorded ? 1 : 0.94) * static_cast<double>(all))
+          << "true dependencies of kind " << static_cast<int>(kind) << ", " << all << " of them";
+    }
+    EXPECT_GT(got.found.at(Stream).second, 50U);
+    for (const auto& [kind, count] : got.right) {
+      const auto& [right, all] = count;
+      EXPECT_GE(static_cast<double>(right), (is_inferred(kind) ? 0.8 : 1) * static_cast<double>(all))
+          << dependency_name(kind) << ", " << all << " of them";
+    }
+    const bool has_waits = got.right.contains(DependencyKind::RecordedWait);
+    EXPECT_EQ(has_waits, c.spec.sync_records);
   }
 }
 
-TEST(KernelModel, Matches) {
-  for (const Case& c : cases()) {
-    const MadeTrace made = make_trace(c.spec);
-    ImportReport report;
-    const KernelRecording job = record_ranks(reread(made.ranks, report), {}, report);
-    std::set<std::set<std::pair<int, std::size_t>>> truth, got;
-    for (const MadeCollective& m : made.truth.collectives) {
-      std::set<std::pair<int, std::size_t>> members;
-      bool whole = true;
-      for (const MadeOpId id : m.members) { const MadeOp& op = made.truth.ops[id]; whole = whole && op.recorded; members.emplace(op.rank, op.recorded.value_or(0)); }
-      if (whole) truth.insert(members);
-    }
-    for (const MatchedCollective& m : job.matching.matched) {
-      std::set<std::pair<int, std::size_t>> members;
-      for (const CommMember& x : m.members) members.emplace(static_cast<int>(x.trace), job.communication[x.trace].ops[x.op].gpu_op);
-      got.insert(members);
-    }
-    std::size_t right = 0; for (const auto& m : got) right += truth.contains(m);
-    std::printf("%-34s truth %zu got %zu right %zu\n", c.name.c_str(), truth.size(), got.size(), right);
-  }
-}
-
-TEST(KernelModel, AcrossSteps) {
+// Without noise the graph with the values of one step gives the time of another, if it misses nothing; also when all
+// kernels of the steps differ by a factor. The first step is left out, as its begin is not recorded.
+TEST(KernelModel, WithoutNoiseReplayAcrossStepsIsExact) {
   for (Case c : cases()) {
-    c.spec.kernel_sd = 0; c.spec.host_cv = 0; c.spec.launch_jitter_us = 0; c.spec.exit_skew_us = 0;
-    for (double sd : {0.0, 0.05}) {
-    c.spec.step_sd = sd;
-    const MadeTrace made = make_trace(c.spec);
-    ImportReport report;
-    const KernelRecording job = record_ranks(reread(made.ranks, report), {}, report);
-    const StepModel model = build_kernel_model(job, report);
-    const ReplayResult replayed = replay(model, {});
-    double all=0,gpu=0,lags=0,dev=0;
-    for (const CrossStep& x : replayed.across_steps) { if (x.from==10||x.to==10) continue; all=std::max(all,std::abs(x.error-x.observed_change)); gpu=std::max(gpu,std::abs(x.gpu_error-x.observed_change)); lags=std::max(lags,std::abs(x.lags_error)); dev=std::max(dev,std::abs(x.observed_change));}
-    std::printf("%-34s sd %.2f: all-change %.6f gpu-change %.6f lags %.6f change %.6f unexplained %.5f\n", c.name.c_str(), sd, all, gpu, lags, dev, replayed.unexplained_share.value_or(-1));
+    for (const double step_sd : {0.0, 0.05}) {
+      SCOPED_TRACE(c.name + ", step_sd " + std::to_string(step_sd));
+      c.spec.step_sd = step_sd;
+      c.spec.steps = 5;
+      c.spec.kernel_sd = c.spec.host_cv = c.spec.launch_jitter_us = c.spec.exit_skew_us = 0;
+      const MadeTrace made = make_trace(c.spec);
+      ImportReport report;
+      const KernelRecording job = record_ranks(reread(made.ranks, report), {}, report);
+      const ReplayResult replayed = replay(build_kernel_model(job, report), {});
+      std::size_t pairs = 0;
+      for (const CrossStep& pair : replayed.across_steps) {
+        if (std::min(pair.from, pair.to) == c.spec.first_step) continue;
+        ++pairs;
+        const double most = c.clock_error_us > 0 ? 1e-4 : 1e-6;
+        EXPECT_NEAR(pair.lags_error, 0, most) << pair.from << " to " << pair.to;
+        EXPECT_NEAR(pair.gpu_error, pair.observed_change, most) << pair.from << " to " << pair.to;
+        EXPECT_NEAR(pair.error, pair.observed_change, most) << pair.from << " to " << pair.to;
+      }
+      EXPECT_EQ(pairs, 12U);
+      EXPECT_LT(replayed.unexplained_share.value_or(1), 1e-3);
     }
   }
 }
