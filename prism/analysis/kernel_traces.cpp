@@ -243,10 +243,9 @@ class KernelTraces::RankWriter {
     add_thread(process);
   }
   void add_thread(const std::string& process) {
-    const std::size_t number = trace_.threads.size();
-    trace_.threads.push_back(
-        process + "/" +
-        (number == 0 ? process : std::to_string(kOtherThreads * number + kProcess + *trace_.rank)));
+    const auto number = static_cast<std::int64_t>(trace_.threads.size());
+    const std::int64_t other = kOtherThreads * number + kProcess + *trace_.rank;
+    trace_.threads.push_back(process + "/" + (number == 0 ? process : std::to_string(other)));
   }
   [[nodiscard]] ThreadId thread_of(const PlannedCall& call) const {
     return call.role ? thread_of_.at(model_.nodes[roles_.calls[*call.role].begin].lane) : made_up_thread_;
@@ -602,7 +601,7 @@ class KernelTraces::RankWriter {
   }
 
   static constexpr std::int64_t kProcess = 1000;
-  static constexpr std::size_t kOtherThreads =
+  static constexpr std::int64_t kOtherThreads =
       1'000'000;  // apart, so that no rank has a thread of another's number
 
   const KernelTraces& all_;
