@@ -10,6 +10,7 @@
 #include "prism/kernels/job_steps.hpp"
 #include "prism/kernels/kernel_durations.hpp"
 #include "prism/kernels/kernel_graph.hpp"
+#include "prism/kernels/node_names.hpp"
 #include "prism/kernels/op_phases.hpp"
 #include "prism/kernels/parallel_layout.hpp"
 #include "prism/kernels/rank_activity.hpp"
@@ -149,10 +150,8 @@ class Describer {
     return "rank " + std::to_string(job_.traces[rank].rank.value_or(static_cast<int>(rank)));
   }
 
-  /// "gemm_kernel 3 of rank 1".
   [[nodiscard]] std::string numbered(const std::string& what, const KernelNode& node) const {
-    return what + " " + std::to_string(vertex(node.rank, node.vertex).occurrence) + " of " +
-           rank_text(node.rank);
+    return numbered_node_name(what, vertex(node.rank, node.vertex).occurrence, rank_text(node.rank));
   }
 
   [[nodiscard]] const std::string& short_name(std::uint32_t rank, NameId name) {
@@ -179,9 +178,8 @@ class Describer {
                rank_text(node.rank) + " free";
       case KernelRole::CallBegin:
       case KernelRole::CallEnd: {
-        return numbered((node.role == KernelRole::CallBegin ? "host to " : "return of ") +
-                            call_name(node.rank, node.vertex),
-                        node);
+        const std::string_view before = node.role == KernelRole::CallBegin ? kHostTo : kReturnOf;
+        return numbered(std::string(before) + call_name(node.rank, node.vertex), node);
       }
       case KernelRole::Launch:
         return numbered("launch of " + op_name(node.rank, node.vertex), node);

@@ -68,7 +68,9 @@ class Matcher {
     }
     list_local();
     clocks_.join_absolute();
-    out_.clocks = estimate_trace_clocks(traces_, communication_, out_.matched, clocks_, report_);
+    out_.clocks = have_common_clock(traces_)
+                      ? std::vector<TraceClock>(traces_.size())
+                      : estimate_trace_clocks(traces_, communication_, out_.matched, clocks_, report_);
     return std::move(out_);
   }
 
@@ -77,6 +79,12 @@ class Matcher {
     std::vector<bool> is_absolute;
     for (const RankTrace& trace : traces) is_absolute.push_back(trace.absolute_time);
     return is_absolute;
+  }
+
+  static bool have_common_clock(std::span<const RankTrace> traces) {
+    return std::ranges::all_of(traces, [&](const RankTrace& trace) {
+      return !trace.common_clock.empty() && trace.common_clock == traces.front().common_clock;
+    });
   }
 
   const CommunicationOp& op(CommMember m) const { return communication_[m.trace].ops[m.op]; }

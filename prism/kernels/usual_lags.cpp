@@ -21,24 +21,37 @@ double at_share(std::vector<std::int64_t>& values, double share) {
   return static_cast<double>(values[place]);
 }
 
+/// Ends of GPU ops, ascending, by device.
+std::map<std::int32_t, std::vector<std::int64_t>> ends_by_device(const RankTrace& trace) {
+  std::map<std::int32_t, std::vector<std::int64_t>> ends;
+  for (const GpuOp& op : trace.gpu_ops) ends[op.device].push_back(op.end_ns());
+  for (auto& [device, of_device] : ends) std::ranges::sort(of_device);
+  return ends;
+}
+
+/// Whether any op of a device ended in (from, to]: what started at `to` may have waited for it.
+bool any_ended(const std::vector<std::int64_t>& ends, std::int64_t from_ns, std::int64_t to_ns) {
+  const auto after = std::ranges::upper_bound(ends, to_ns);
+  return after != ends.begin() && *(after - 1) > from_ns;
+}
+
 }  // namespace
 
 UsualLags measure_usual_lags(const RankTrace& trace, const Launches& launches, const StreamOrder& streams) {
+  const auto ends = ends_by_device(trace);
   std::vector<std::int64_t> gaps;
   std::vector<std::int64_t> all_launches;
   std::vector<std::vector<std::int64_t>> by_name(trace.names.size());
-  std::map<std::int32_t, std::int64_t> busy_until_of;  // [device] latest end of the ops before
+
   for (std::size_t i = 0; i < trace.gpu_ops.size(); ++i) {
     const auto call = launches.call_of[i];
-    std::int64_t& device_end = busy_until_of[trace.gpu_ops[i].device];
-    const std::int64_t busy_until = device_end;
-    device_end = std::max(device_end, trace.gpu_ops[i].end_ns());
+
     if (!call) continue;
     const HostCall& launch = trace.calls[*call];
     const std::int64_t start = trace.gpu_ops[i].start_ns;
     const auto before = streams.previous[i];
-    // On an idle device an op waits for its launch alone; elsewhere it may wait for an event of another stream.
-    if (busy_until < launch.start_ns) {
+    const bool was_free = !before || trace.gpu_ops[*before].end_ns() < launch.start_ns;
+    if (was_free && !any_ended(ends.at(trace.gpu_ops[i].device), launch.start_ns, start)) {
       const std::int64_t lag = std::max<std::int64_t>(0, start - launch.start_ns);
       all_launches.push_back(lag);
       by_name[launch.name.value].push_back(lag);
