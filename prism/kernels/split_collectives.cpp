@@ -2,6 +2,7 @@
 #include "prism/kernels/split_collectives.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <utility>
@@ -219,6 +220,12 @@ std::optional<CommunicationPool> parse_communication_pool_key(std::string_view k
     const auto parsed = std::from_chars(part.data(), part.data() + part.size(), value);
     return parsed.ec == std::errc() && parsed.ptr == part.data() + part.size() && value >= 0;
   };
+  constexpr std::array<Axis, kAxisCount> kAxes = {Axis::Tp, Axis::Cp, Axis::Ep, Axis::Dp, Axis::Pp};
+  for (const Axis axis : kAxes) {
+    const std::string prefix = std::string(axis_name(axis)) + " ";
+    if (key.starts_with(prefix)) key.remove_prefix(prefix.size());
+  }
+  for (const std::string_view pair : {", stage ", ", rank "}) key = key.substr(0, key.rfind(pair));
   CommunicationPool pool;
   const std::string_view kind = take();
   pool.kind = kind_of_collective(kind);

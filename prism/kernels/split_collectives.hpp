@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "prism/kernels/match_collectives.hpp"
+#include "prism/model/mesh.hpp"
 
 namespace prism {
 
@@ -70,7 +71,8 @@ struct CommunicationPool {
   std::string kernel;            ///< algorithm and protocol, "RING LL"; empty if unknown
 };
 
-/// What communication_pool_key made the text from; nothing for other texts.
+/// What communication_pool_key made the text from, with or without an axis before and a pair of stages or ranks behind;
+/// nothing for other texts.
 std::optional<CommunicationPool> parse_communication_pool_key(std::string_view key);
 
 }  // namespace prism
