@@ -52,10 +52,24 @@ class TraceBuilder {
     op.device = 0;
     return op;
   }
-  void call(std::string_view call_name, std::int64_t start_ns, std::int64_t duration_ns,
-            std::int64_t correlation, std::string_view on_thread = "1") {
-    trace_.calls.push_back({start_ns, duration_ns, correlation, thread(on_thread), name(call_name), {}});
+  HostCall& call(std::string_view call_name, std::int64_t start_ns, std::int64_t duration_ns,
+                 std::int64_t correlation, std::string_view on_thread = "1") {
+    return trace_.calls.emplace_back(
+        HostCall{start_ns, duration_ns, correlation, thread(on_thread), name(call_name), {}});
   }
+  /// A call of another kind than a launch, with a correlation of its own, which is returned.
+  std::int64_t call(HostCallKind kind, std::string_view call_name, std::int64_t start_ns,
+                    std::int64_t duration_ns, std::string_view on_thread = "1") {
+    call(call_name, start_ns, duration_ns, next_correlation_, on_thread).kind = kind;
+    return next_correlation_++;
+  }
+  /// A kernel and the call of 2 us that launched it.
+  GpuOp& launch(std::string_view kernel_name, std::int64_t call_ns, std::int64_t start_ns,
+                std::int64_t duration_ns, std::uint64_t stream = 7, std::string_view on_thread = "1") {
+    call("cudaLaunchKernel", call_ns, 2'000, next_correlation_, on_thread);
+    return kernel(kernel_name, start_ns, duration_ns, next_correlation_++, stream);
+  }
+  void sync(const SyncRecord& record) { trace_.syncs.push_back(record); }
   void cpu_op(std::string_view op_name, std::int64_t start_ns, std::int64_t duration_ns,
               std::string_view on_thread = "1") {
     trace_.cpu_ops.push_back({start_ns, duration_ns, thread(on_thread), name(op_name), {}});
@@ -76,13 +90,16 @@ class TraceBuilder {
     };
     by_start(trace_.gpu_ops);
     by_start(trace_.calls);
+    by_start(trace_.syncs);
     by_start(trace_.cpu_ops);
     by_start(trace_.annotations);
     return std::move(trace_);
   }
 
  private:
+  static constexpr std::int64_t kFirstCorrelation = 1'000'000;  // those given by hand are smaller
   RankTrace trace_;
+  std::int64_t next_correlation_ = kFirstCorrelation;
 };
 
 }  // namespace prism

@@ -78,8 +78,7 @@ StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, Car
         for (std::size_t m = 0; m < old.members; ++m) {
           const double theirs = pool[from * old.members + m];
           const double own = pool[to * old.members + m];
-          // Zero stands for "did not run".
-          values.push_back(theirs != 0 && own != 0 && carried ? theirs : own);
+          values.push_back(did_run(theirs) && did_run(own) && carried ? theirs : own);
         }
       }
     }
@@ -104,9 +103,9 @@ double kept_share(const StepModel& model, const Pair& pair) {
     if (of.category == Category::StepStart) continue;
     const auto pool = model.pools.pool(ClassId(c), 0);
     for (std::size_t m = 0; m < of.members; ++m) {
-      if (pool[pair.second * of.members + m] == 0) continue;
+      if (!did_run(pool[pair.second * of.members + m])) continue;
       ++ran;
-      if (pool[pair.first * of.members + m] == 0) ++kept;
+      if (!did_run(pool[pair.first * of.members + m])) ++kept;
     }
   }
   return ran > 0 ? static_cast<double>(kept) / static_cast<double>(ran) : 0;

@@ -44,8 +44,7 @@ std::vector<Pool> pools_by_key(const StepModel& model) {
       if (is_new) pools.push_back({std::move(key), description.category, {}});
       const auto values = model.pools.pool(ClassId(c), d);
       auto& all = pools[place->second].values_ns;
-      // Zero stands for an op that a step did not run.
-      std::ranges::copy_if(values, std::back_inserter(all), [&](double v) { return !kernels || v != 0; });
+      std::ranges::copy_if(values, std::back_inserter(all), [&](double v) { return !kernels || did_run(v); });
     }
   }
   std::erase_if(pools, [](const Pool& pool) { return pool.values_ns.empty(); });
@@ -95,8 +94,10 @@ std::vector<PhaseTime> times_of_phases(const StepModel& model) {
     const DurationClass& of = model.pools.classes[node.duration_class];
     if (of.category == Category::HostWork) continue;
     const auto pool = model.pools.pool(node.duration_class, 0);
-    for (std::size_t k = 0; k < model.step_count(); ++k)
-      total[node.phase] += pool[k * of.members + node.member];
+    for (std::size_t k = 0; k < model.step_count(); ++k) {
+      const double time = pool[k * of.members + node.member];
+      if (did_run(time)) total[node.phase] += time;
+    }
   }
   std::vector<PhaseTime> phases;
   for (const auto& [phase, time] : total) {

@@ -35,7 +35,7 @@ class Planner {
   }
   [[nodiscard]] double duration(NodeId node) const { return times_.duration_ns[at(node)]; }
   /// What a step did not run takes exactly no time.
-  [[nodiscard]] bool ran(NodeId node) const { return duration(node) != 0; }
+  [[nodiscard]] bool ran(NodeId node) const { return did_run(duration(node)); }
   [[nodiscard]] std::int64_t finish_ns(NodeId node) const {
     return std::llround(times_.finish(at(node)) - model_.lead_ns);
   }

@@ -100,7 +100,9 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
     const NodeTimes times = reference_times(model, draws, seed, static_cast<std::uint32_t>(sample));
     steps[sample] = times.step_ns;
     paths[sample] = walk.path(times);
-    durations[sample].assign(times.duration_ns.begin(), times.duration_ns.end());
+    durations[sample].reserve(times.duration_ns.size());
+    for (const double time : times.duration_ns)
+      durations[sample].push_back(did_run(time) ? static_cast<float>(time) : 0);
   });
   const double mean = mean_of(steps);
   double variance = 0;

@@ -41,6 +41,7 @@ Category category_of(const KernelNode& node, bool unexplained, bool host_bound, 
     case KernelRole::Transfer:
       return pair ? Category::PointToPoint : Category::Collective;
     case KernelRole::Join:
+    case KernelRole::StepEnd:
     case KernelRole::Compute:
       break;
   }
@@ -50,6 +51,7 @@ Category category_of(const KernelNode& node, bool unexplained, bool host_bound, 
 NodeKind kind_of(KernelRole role) {
   switch (role) {
     case KernelRole::Join:
+    case KernelRole::StepEnd:
       return NodeKind::Join;
     case KernelRole::CallBegin:
     case KernelRole::Compute:
@@ -189,6 +191,8 @@ class Describer {
         return numbered("join of " + op_name(node.rank, node.vertex), node);
       case KernelRole::Waiting:
         return numbered("untraced members of " + op_name(node.rank, node.vertex), node);
+      case KernelRole::StepEnd:
+        return "end of the step";
       case KernelRole::Compute:
       case KernelRole::Transfer:
         break;
@@ -196,10 +200,10 @@ class Describer {
     return numbered(op_name(node.rank, node.vertex), node);
   }
 
-  /// The communication op of a node's first instance; nullptr if it computes.
+  /// The communication op of a node's first instance; nullptr if it computes or is no op.
   [[nodiscard]] const CommunicationOp* communication(std::uint32_t rank, std::uint32_t v) const {
     const std::uint32_t op = example(rank, v);
-    if (op == kAbsent) return nullptr;
+    if (op == kAbsent || vertex(rank, v).kind != VertexKind::GpuOp) return nullptr;
     const auto index = job_.communication[rank].of_gpu_op[op];
     return index ? &job_.communication[rank].ops[*index] : nullptr;
   }
@@ -369,6 +373,22 @@ std::string source_of(const KernelRecording& job) {
   return slash == std::string::npos ? first : first.substr(0, slash);
 }
 
+/// What the profiler did not record and times could not settle.
+void report_left_out(const KernelRecording& job, const KernelGraph& graph, ImportReport& report) {
+  const auto say = [&](const char* reason, std::size_t count) {
+    if (count > 0) report.add({Severity::Info, reason, count, {}});
+  };
+  std::size_t contradicted = 0;
+  for (const RankRecording& rank : job.ranks) {
+    for (const std::size_t of_kind : rank.dependencies.contradicted) contradicted += of_kind;
+  }
+  for (const RankTemplate& rank : graph.templates) contradicted += rank.contradicted;
+  say("dependencies between streams that the recorded times rule out (left out)", contradicted);
+  say("dependencies that the steps order differently (left out)", graph.contradictory);
+  say("communication whose members are other ops from step to step (not joined across ranks)",
+      graph.split_matches);
+}
+
 }  // namespace
 
 StepModel build_kernel_model(const KernelRecording& job, ImportReport report) {
@@ -376,6 +396,7 @@ StepModel build_kernel_model(const KernelRecording& job, ImportReport report) {
   const KernelGraph graph = build_kernel_graph(job, steps);
   const KernelDurations durations = measure_durations(job, steps, graph);
   const ParallelLayout layout = find_layout(job.traces, job.matching.groups);
+  report_left_out(job, graph, report);
   StepModel model;
   Describer(job, steps, graph, durations, layout).fill(model);
   model.source = source_of(job);

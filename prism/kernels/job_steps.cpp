@@ -27,16 +27,38 @@ std::map<StepKey, std::size_t> steps_by_key(const RankRecording& rank) {
 }
 
 [[noreturn]] void refuse(const KernelRecording& job) {
-  const RankTrace& trace = job.traces.front();
-  if (job.traces.size() == 1) {
+  for (const RankTrace& trace : job.traces) {
+    if (!trace.gpu_ops.empty()) continue;
     throw InputError({trace.source, {}, {}}, "no step with GPU work in this trace",
-                     trace.gpu_ops.empty()
-                         ? "record with ProfilerActivity.CUDA; a host-only trace has no GPU time"
-                         : "the launches lie outside all step annotations");
+                     "record with ProfilerActivity.CUDA; a host-only trace has no GPU time");
   }
-  throw InputError({trace.source, {}, {}}, "the ranks share no complete step",
-                   "give traces of the same steps of one job");
+  const std::string& source = job.traces.front().source;
+  if (job.traces.size() > 1) {
+    throw InputError({source, {}, {}}, "the ranks share no complete step",
+                     "give traces of the same steps of one job");
+  }
+  throw InputError({source, {}, {}}, "no step with GPU work in this trace",
+                   "the launches lie outside all step annotations, or the GPU's times before the host's");
 }
+
+/// Begin and end of a step that all ranks share, on the common clock.
+struct Extent {
+  std::int64_t host_start_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first_call_ns = std::numeric_limits<std::int64_t>::max();
+  std::optional<std::int64_t> previous_end_ns;
+  std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
+
+  void add(const RankTrace& trace, const TraceStep& step, const TraceClock& clock) {
+    host_start_ns = std::min(host_start_ns, clock.aligned(step.host_start_ns));
+    if (!step.calls.empty()) {
+      first_call_ns = std::min(first_call_ns, clock.aligned(trace.calls[step.calls.front()].start_ns));
+    }
+    if (step.previous_end_ns)
+      previous_end_ns = std::max(previous_end_ns, std::optional(clock.aligned(*step.previous_end_ns)));
+    end_ns = std::max(end_ns, clock.aligned(step.end_ns));
+  }
+  [[nodiscard]] std::int64_t begin_ns() const { return previous_end_ns.value_or(host_start_ns); }
+};
 
 }  // namespace
 
@@ -58,38 +80,28 @@ JobSteps find_job_steps(const KernelRecording& job, ImportReport& report) {
                  "step " + std::to_string(key.first));
     }
   }
-  if (common.empty()) refuse(job);
   const auto start_on_first = [&](const StepKey& key) {
     return job.ranks.front().steps[by_key.front().at(key)].host_start_ns;
   };
   std::ranges::sort(common, {}, start_on_first);
   for (const StepKey& key : common) {
-    std::optional<std::int64_t> previous;
-    std::int64_t host_start = std::numeric_limits<std::int64_t>::max();
-    std::int64_t end = std::numeric_limits<std::int64_t>::min();
+    Extent extent;
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      const std::size_t index = by_key[r].at(key);
-      const TraceStep& step = job.ranks[r].steps[index];
-      const TraceClock& clock = job.matching.clocks[r];
-      steps.chosen[r].push_back(index);
-      if (step.previous_end_ns)
-        previous = std::max(previous, std::optional(clock.aligned(*step.previous_end_ns)));
-      host_start = std::min(host_start, clock.aligned(step.host_start_ns));
-      end = std::max(end, clock.aligned(step.end_ns));
+      extent.add(job.traces[r], job.ranks[r].steps[by_key[r].at(key)], job.matching.clocks[r]);
     }
-    const std::int64_t begin = previous.value_or(host_start);
+    const std::int64_t begin = extent.begin_ns();
+    if (extent.end_ns <= begin) {
+      report.add(Severity::DataLoss, "steps whose GPU work ends before they begin on the host (left out)",
+                 "step " + std::to_string(key.first));
+      continue;
+    }
+    for (std::size_t r = 0; r < job.ranks.size(); ++r) steps.chosen[r].push_back(by_key[r].at(key));
     steps.numbers.push_back(key.first);
     steps.begin_ns.push_back(begin);
-    steps.end_ns.push_back(end);
-    steps.lead_ns = std::max(steps.lead_ns, begin - host_start);
-    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      for (const std::uint32_t call : job.ranks[r].steps[steps.chosen[r].back()].calls) {
-        steps.lead_ns = std::max(steps.lead_ns,
-                                 begin - job.matching.clocks[r].aligned(job.traces[r].calls[call].start_ns));
-        break;  // calls are in order of start
-      }
-    }
+    steps.end_ns.push_back(extent.end_ns);
+    steps.lead_ns = std::max({steps.lead_ns, begin - extent.host_start_ns, begin - extent.first_call_ns});
   }
+  if (steps.numbers.empty()) refuse(job);
   return steps;
 }
 

@@ -21,8 +21,8 @@ struct JobSteps {
   [[nodiscard]] std::size_t size() const { return numbers.size(); }
 };
 
-/// Steps are told by number and, where a number occurs several times, by its occurrence. Steps that some rank lacks are
-/// reported. Throws InputError if nothing is left.
+/// Steps are told by number and, where a number occurs several times, by its occurrence. Steps that some rank lacks, or
+/// that end before they begin, are left out and reported. Throws InputError if nothing is left.
 JobSteps find_job_steps(const KernelRecording& job, ImportReport& report);
 
 }  // namespace prism

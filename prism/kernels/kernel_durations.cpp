@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
-#include <tuple>
+
+#include "prism/model/duration_pools.hpp"
 
 namespace prism {
 
@@ -14,9 +14,6 @@ namespace {
 constexpr double kUsualGapNs = 20'000;  // beyond the rank's usual gap; a later start is unexplained
 
 constexpr std::int64_t kLongLaunchNs = 100'000;  // a launch call this long did more than enqueue
-
-/// What tells transfers of one kind apart: the shortest one seen stands for the transfer without waiting.
-using TransferKey = std::tuple<CollectiveKind, std::int64_t, std::int32_t, std::uint32_t>;
 
 class Measure {
  public:
@@ -29,7 +26,6 @@ class Measure {
   }
 
   KernelDurations run() {
-    find_shortest_transfers();
     for (std::size_t k = 0; k < steps_.size(); ++k) walk(k);
     return std::move(result_);
   }
@@ -39,6 +35,9 @@ class Measure {
   [[nodiscard]] double since_zero(std::size_t rank, std::int64_t time_ns, std::size_t step) const {
     return static_cast<double>(job_.matching.clocks[rank].aligned(time_ns) - steps_.begin_ns[step] +
                                steps_.lead_ns);
+  }
+  [[nodiscard]] double step_end(std::size_t step) const {
+    return static_cast<double>(steps_.end_ns[step] - steps_.begin_ns[step] + steps_.lead_ns);
   }
   [[nodiscard]] std::uint32_t at(const KernelNode& node, std::uint32_t vertex, std::size_t step) const {
     return graph_.templates[node.rank].at(vertex, step);
@@ -60,34 +59,20 @@ class Measure {
     return end > start ? std::optional(end - start) : std::nullopt;
   }
 
-  [[nodiscard]] std::optional<TransferKey> transfer_key(const KernelNode& node, std::size_t step) const {
-    const auto [rank, vertex] = node.members.front();
-    const std::uint32_t index = graph_.templates[rank].at(vertex, step);
-    if (index == kAbsent || !job_.communication[rank].of_gpu_op[index]) return std::nullopt;
-    const CommunicationOp& comm = job_.communication[rank].ops[*job_.communication[rank].of_gpu_op[index]];
-    return TransferKey{comm.kind, comm.bytes, comm.group_size, comm.kernel};
-  }
-
-  void find_shortest_transfers() {
-    for (const KernelNode& node : graph_.nodes) {
-      if (node.role != KernelRole::Waiting) continue;
-      for (std::size_t k = 0; k < steps_.size(); ++k) {
-        const auto key = transfer_key(node, k);
-        const auto open = open_time(node, k);
-        if (!key || !open) continue;
-        const auto [place, is_new] = shortest_.try_emplace(*key, *open);
-        if (!is_new) place->second = std::min(place->second, *open);
-      }
-    }
+  /// When a node can start: 0 if it waits for nothing. GPU clocks may be somewhat behind, so times can be negative.
+  [[nodiscard]] double ready_at(NodeId id) const {
+    const auto before = graph_.graph.predecessors(id);
+    if (before.empty()) return 0;
+    double ready = finish_[before.front().value];
+    for (const NodeId other : before) ready = std::max(ready, finish_[other.value]);
+    return ready;
   }
 
   void walk(std::size_t step) {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeId id(i);
       const KernelNode& node = graph_.nodes[id];
-      double ready = 0;
-      for (const NodeId before : graph_.graph.predecessors(id))
-        ready = std::max(ready, finish_[before.value]);
+      const double ready = ready_at(id);
       double value = 0;
       switch (node.role) {
         case KernelRole::LaneStart:
@@ -111,15 +96,20 @@ class Measure {
             value = since_zero(node.rank, op(node.rank, o).start_ns, step) - ready;
             const double late = value - job_.ranks[node.rank].lags.gap_ns;
             if (late > kUsualGapNs) result_.unexplained[i] = true;
+          } else {
+            // What the step did not run must not end it, however late the host got there.
+            value = std::min(0.0, step_end(step) - ready);
           }
           break;
         case KernelRole::Join:
+        case KernelRole::StepEnd:
           break;
         case KernelRole::Waiting:
           value = waiting(node, step);
           break;
         case KernelRole::Compute:
         case KernelRole::Transfer:
+          if (node.role == KernelRole::Transfer) value = kDidNotRunNs;
           if (const auto o = at(node, node.vertex, step); o != kAbsent) {
             value = since_zero(node.rank, op(node.rank, o).end_ns(), step) - ready;
             result_.start_ns[i * steps_.size() + step] = ready - static_cast<double>(steps_.lead_ns);
@@ -135,33 +125,37 @@ class Measure {
   /// unless another thread woke it.
   [[nodiscard]] double lane_start(const KernelNode& node, std::size_t step) const {
     const RankRecording& rank = job_.ranks[node.rank];
-    const TemplateVertex& vertex = graph_.templates[node.rank].vertices[node.vertex];
-    const TraceStep& traced = rank.steps[steps_.chosen[node.rank][step]];
-    if (vertex.kind == VertexKind::StreamStart) {
-      for (const std::uint32_t i : traced.gpu_ops) {
-        if (rank.streams.stream_of[i] != vertex.lane) continue;
-        const auto before = rank.streams.previous[i];
-        if (!before) return 0;
-        return std::max(0.0, since_zero(node.rank, rank.trace->gpu_ops[*before].end_ns(), step));
-      }
-      return 0;
+    const RankTemplate& rank_template = graph_.templates[node.rank];
+    const auto first = first_in_lane(rank_template, node.vertex, step);
+    if (!first) return 0;
+    const std::uint32_t index = rank_template.at(*first, step);
+    if (rank_template.vertices[node.vertex].kind == VertexKind::StreamStart) {
+      const auto before = rank.streams.previous[index];
+      if (!before) return 0;
+      return std::max(0.0, since_zero(node.rank, rank.trace->gpu_ops[*before].end_ns(), step));
     }
-    for (const std::uint32_t c : traced.calls) {
-      if (rank.trace->calls[c].thread.value != vertex.lane) continue;
-      return is_woken(node.rank, c, step) ? 0 : since_zero(node.rank, rank.trace->calls[c].start_ns, step);
+    if (is_woken(rank_template, *first, step)) return 0;
+    return since_zero(node.rank, rank.trace->calls[index].start_ns, step);
+  }
+
+  /// The first vertex of a lane that a step ran. The vertices of a lane follow its start.
+  [[nodiscard]] static std::optional<std::uint32_t> first_in_lane(const RankTemplate& rank_template,
+                                                                  std::uint32_t start, std::size_t step) {
+    for (std::uint32_t v = start + 1; v < rank_template.vertices.size(); ++v) {
+      const VertexKind kind = rank_template.vertices[v].kind;
+      if (kind == VertexKind::StreamStart || kind == VertexKind::ThreadStart) break;
+      if (rank_template.at(v, step) != kAbsent) return v;
     }
-    return 0;
+    return std::nullopt;
   }
 
   /// Whether another thread's call of the same step precedes a call.
-  [[nodiscard]] bool is_woken(std::size_t rank, std::uint32_t call, std::size_t step) const {
-    const RankTemplate& rank_template = graph_.templates[rank];
-    for (const TemplateEdge& edge : rank_template.edges) {
-      if (edge.kind != DependencyKind::Handoff || rank_template.at(edge.after, step) != call) continue;
-      if (rank_template.vertices[edge.after].kind == VertexKind::CallBegin &&
-          rank_template.at(edge.before, step) != kAbsent) {
+  [[nodiscard]] static bool is_woken(const RankTemplate& rank_template, std::uint32_t vertex,
+                                     std::size_t step) {
+    auto edge = std::ranges::lower_bound(rank_template.edges, vertex, {}, &TemplateEdge::after);
+    for (; edge != rank_template.edges.end() && edge->after == vertex; ++edge) {
+      if (edge->kind == DependencyKind::Handoff && rank_template.at(edge->before, step) != kAbsent)
         return true;
-      }
     }
     return false;
   }
@@ -189,11 +183,17 @@ class Measure {
     return std::min(waited, longest);
   }
 
-  /// What a communication took longer than the shortest of its kind, once all traced members were there.
+  /// What a communication took longer than its transfer, once all traced members were there.
   [[nodiscard]] double waiting(const KernelNode& node, std::size_t step) const {
-    const auto key = transfer_key(node, step);
     const auto open = open_time(node, step);
-    return key && open ? *open - shortest_.at(*key) : 0;
+    for (const auto& [rank, vertex] : node.members) {
+      const std::uint32_t index = graph_.templates[rank].at(vertex, step);
+      if (!open || index == kAbsent) continue;
+      const auto comm = job_.communication[rank].of_gpu_op[index];
+      if (!comm) continue;
+      return std::max(0.0, *open - static_cast<double>(job_.split.ops[rank][*comm].transfer_ns));
+    }
+    return 0;
   }
 
   const KernelRecording& job_;
@@ -201,7 +201,6 @@ class Measure {
   const KernelGraph& graph_;
   KernelDurations result_;
   std::vector<double> finish_;
-  std::map<TransferKey, double> shortest_;
 };
 
 }  // namespace

@@ -2,16 +2,27 @@
 #include "prism/kernels/kernel_graph.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "prism/kernels/break_cycles.hpp"
 
 namespace prism {
 
 namespace {
 
 using Members = std::vector<std::pair<std::uint32_t, std::uint32_t>>;  // (rank, vertex), ascending
+
+/// How far an edge can be doubted; the more, the sooner it goes where edges contradict each other.
+enum Doubt : std::uint8_t {
+  kCertain,   // order of a lane, launches
+  kRecorded,  // recorded waits, whose ops were told apart by time
+  kMatched,   // members of a communication meet
+  kInferred,
+};
 
 /// Members of one communication as template vertices, and in how many steps they met.
 struct JoinSupport {
@@ -35,6 +46,8 @@ class Assembler {
     add_joins();
     add_untraced_waits();
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) add_edges(r);
+    result_.contradictory = break_cycles(nodes_.size(), edges_);
+    add_step_end();
     finish();
     return std::move(result_);
   }
@@ -46,7 +59,9 @@ class Assembler {
     nodes_.push_back(std::move(node));
     return static_cast<std::uint32_t>(nodes_.size() - 1);
   }
-  void add_edge(std::uint32_t before, std::uint32_t after) { edges_.emplace_back(before, after); }
+  void add_edge(std::uint32_t before, std::uint32_t after, Doubt doubt = kCertain) {
+    edges_.push_back({before, after, doubt});
+  }
 
   void add_vertex(std::uint32_t rank, std::uint32_t vertex) {
     const VertexKind kind = result_.templates[rank].vertices[vertex].kind;
@@ -112,8 +127,8 @@ class Assembler {
         add_edge(join, go);
       }
       for (const auto& [r, v] : members) {
-        add_edge(entry_[r][v], join);
-        add_edge(go, exit_[r][v]);
+        add_edge(entry_[r][v], join, kMatched);
+        add_edge(go, exit_[r][v], kMatched);
         joined_.emplace(r, v);
       }
     }
@@ -133,10 +148,7 @@ class Assembler {
   /// Communication whose other members were not traced waits for them, as long as it was recorded to.
   void add_untraced_waits() {
     for (const LocalOp& local : job_.matching.local) {
-      const bool untraced = local.reason == LocalReason::Untraced ||
-                            local.reason == LocalReason::PeerUnknown ||
-                            local.reason == LocalReason::GroupUnknown;
-      if (!untraced) continue;
+      if (!waits_for_untraced(local.reason)) continue;
       const auto rank = static_cast<std::uint32_t>(local.op.trace);
       const std::uint32_t vertex = vertex_of(local.op);
       if (vertex == kAbsent || !joined_.emplace(rank, vertex).second) continue;
@@ -149,23 +161,61 @@ class Assembler {
   void add_edges(std::uint32_t rank) {
     for (const TemplateEdge& edge : result_.templates[rank].edges) {
       std::uint32_t from = exit_[rank][edge.before];
+      const bool is_certain = edge.kind == DependencyKind::Stream || edge.kind == DependencyKind::Host ||
+                              edge.kind == DependencyKind::Launch;
+      const Doubt doubt = is_certain ? kCertain : is_inferred(edge.kind) ? kInferred : kRecorded;
       if (edge.kind == DependencyKind::Launch) {
         const std::uint32_t launch = add_node({KernelRole::Launch, rank, edge.after, edge.before, {}});
         add_edge(from, launch);
         from = launch;
       }
-      add_edge(from, entry_[rank][edge.after]);
+      add_edge(from, entry_[rank][edge.after], doubt);
     }
+  }
+
+  /// Kernels of a stream may overlap, so the op that ends a step may be followed by one that ends before it. A graph ends
+  /// with what nothing follows: here such ops meet.
+  void add_step_end() {
+    const std::vector<bool> keep = needed();
+    std::vector<bool> is_followed(nodes_.size(), false);
+    for (const auto& [from, to, doubt] : edges_) is_followed[from] = is_followed[from] || keep[to];
+    std::set<std::pair<std::uint32_t, std::uint32_t>> last;
+    for (std::size_t k = 0; k < steps_.size(); ++k) {
+      const auto [rank, vertex] = last_to_end(k);
+      if (is_followed[exit_[rank][vertex]]) last.emplace(rank, vertex);
+    }
+    if (last.empty()) return;
+    const Members members(last.begin(), last.end());
+    const std::uint32_t end =
+        add_node({KernelRole::StepEnd, members.front().first, members.front().second, 0, members});
+    for (const auto& [rank, vertex] : members) add_edge(exit_[rank][vertex], end);
+  }
+
+  /// (rank, vertex) of the op that ends a step.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> last_to_end(std::size_t step) const {
+    std::pair<std::uint32_t, std::uint32_t> last;
+    std::int64_t latest = std::numeric_limits<std::int64_t>::min();
+    for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
+      for (const std::uint32_t op : job_.ranks[r].steps[steps_.chosen[r][step]].gpu_ops) {
+        const std::int64_t end = job_.matching.clocks[r].aligned(job_.traces[r].gpu_ops[op].end_ns());
+        if (end <= latest) continue;
+        latest = end;
+        last = {r, result_.templates[r].op_vertex[op]};
+      }
+    }
+    return last;
   }
 
   /// Which nodes some GPU op waits for, directly or not. The others (the host after its last launch) end no step.
   [[nodiscard]] std::vector<bool> needed() const {
     std::vector<std::vector<std::uint32_t>> before(nodes_.size());
-    for (const auto& [from, to] : edges_) before[to].push_back(from);
+    for (const auto& [from, to, doubt] : edges_) before[to].push_back(from);
     std::vector<bool> keep(nodes_.size(), false);
     std::vector<std::uint32_t> open;
     for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-      if (nodes_[n].role == KernelRole::Compute || nodes_[n].role == KernelRole::Transfer) open.push_back(n);
+      const KernelRole role = nodes_[n].role;
+      if (role == KernelRole::Compute || role == KernelRole::Transfer || role == KernelRole::StepEnd)
+        open.push_back(n);
     }
     for (const std::uint32_t n : open) keep[n] = true;
     while (!open.empty()) {
@@ -190,7 +240,7 @@ class Assembler {
       id[n] = builder.add_node();
       kept.push_back(n);
     }
-    for (const auto& [from, to] : edges_) {
+    for (const auto& [from, to, doubt] : edges_) {
       if (keep[from] && keep[to]) builder.add_edge(id[from], id[to]);
     }
     auto built =
@@ -209,7 +259,7 @@ class Assembler {
   const JobSteps& steps_;
   KernelGraph result_;
   std::vector<KernelNode> nodes_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;
+  std::vector<DoubtfulEdge> edges_;
   std::vector<std::vector<std::uint32_t>>
       entry_;  // [rank][vertex] node that waits for the vertex's dependencies
   std::vector<std::vector<std::uint32_t>> exit_;  // [rank][vertex] node whose finish is the vertex's end

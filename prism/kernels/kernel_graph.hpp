@@ -28,15 +28,16 @@ enum class KernelRole : std::uint8_t {
   Waiting,    ///< for members that were not traced
   Compute,    ///< a kernel, copy or fill
   Transfer,   ///< a communication op from the last arrival on
+  StepEnd,    ///< ops that outlast what follows them on their stream and so end a step
 };
 
 struct KernelNode {
   KernelRole role = KernelRole::Compute;
   std::uint32_t rank =
-      0;  ///< index into KernelRecording::ranks; of a join or waiting that of its first member
+      0;  ///< index into KernelRecording::ranks; of a join, waiting or step end that of its first member
   std::uint32_t vertex = 0;  ///< of the rank's template; of a launch the op's
   std::uint32_t call = 0;    ///< of a launch: vertex of the call
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> members;  ///< of a join or waiting: (rank, vertex)
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> members;  ///< of the same: (rank, vertex)
 };
 
 struct KernelGraph {
@@ -44,9 +45,9 @@ struct KernelGraph {
   StepGraph graph;
   IdVector<NodeId, KernelNode> nodes;
   std::size_t split_matches = 0;  ///< matches whose members are not the same ops in most steps, not joined
+  std::size_t contradictory = 0;  ///< edges left out because the steps order the same ops differently
 };
 
-/// Throws InputError if the recorded order implies a cycle.
 KernelGraph build_kernel_graph(const KernelRecording& job, const JobSteps& steps);
 
 }  // namespace prism

@@ -10,8 +10,6 @@ namespace prism {
 
 namespace {
 
-constexpr std::int64_t kClockJitterNs = 1000;  // between host and GPU times of one trace
-
 struct Correlated {
   std::int64_t correlation;
   std::uint32_t index;  // events are sorted by start, so equal correlations stay in start order

@@ -15,6 +15,9 @@
 
 namespace prism {
 
+/// Host and GPU times of one trace agree no better.
+inline constexpr std::int64_t kClockJitterNs = 1'000;
+
 struct Launches {
   /// [GPU op] index into RankTrace::calls. None: no call with its correlation, as for the backlog that was enqueued
   /// before the profiler started. Several ops of one call are normal (CUDA graphs).

@@ -58,6 +58,12 @@ enum class LocalReason : std::uint8_t {
 };
 inline constexpr std::size_t kLocalReasons = 7;
 
+/// Whether the op waited for ranks of which nothing is known, as long as it ran beyond its transfer.
+constexpr bool waits_for_untraced(LocalReason reason) {
+  return reason == LocalReason::Untraced || reason == LocalReason::PeerUnknown ||
+         reason == LocalReason::GroupUnknown;
+}
+
 /// "its partner is not in the other traces", ...: for reports.
 std::string_view local_reason_text(LocalReason reason);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 namespace prism {
@@ -11,7 +12,8 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-constexpr std::uint32_t kMostDifferences = 4096;  // the search keeps the square of it
+constexpr std::uint32_t kMostDifferences = 4096;  // the search keeps half the square of it: 64 MiB
+constexpr std::size_t kMostCompared = 8;          // earlier sequences that a new one is compared with
 
 /// Farthest x reached with d differences on each diagonal k = x - y of -d, -d + 2, ..., d.
 class Frontier {
@@ -76,12 +78,59 @@ std::optional<Pairs> common_subsequence(std::span<const std::uint64_t> a, std::s
   return std::nullopt;
 }
 
+namespace {
+
+/// The last `count` of some values, or all.
+std::span<const std::size_t> last_of(std::span<const std::size_t> values, std::size_t count) {
+  return values.last(std::min(values.size(), count));
+}
+
+/// How many symbols any pairing leaves unpaired at least: those that the other sequence has not as often.
+std::size_t fewest_differences(std::vector<std::uint64_t> a, std::vector<std::uint64_t> b) {
+  std::ranges::sort(a);
+  std::ranges::sort(b);
+  std::vector<std::uint64_t> only_one;
+  std::ranges::set_symmetric_difference(a, b, std::back_inserter(only_one));
+  return only_one.size();
+}
+
+/// common_subsequence of sequences that are alike: at most half of their symbols are left unpaired.
+std::optional<Pairs> pair_if_alike(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  const std::size_t limit = std::min<std::size_t>((a.size() + b.size()) / 2, kMostDifferences);
+  if (fewest_differences(a, b) > limit) return std::nullopt;
+  return common_subsequence(a, b, static_cast<std::uint32_t>(limit));
+}
+
+/// Pairs (place in the list, index in `next`): with the list as a whole or, where it holds much that `next` has not,
+/// with the latest of the `recent` sequences that is alike.
+Pairs pair_up(const MergedSequences& merged, std::span<const std::vector<std::uint64_t>> sequences,
+              std::span<const std::size_t> recent, const std::vector<std::uint64_t>& next) {
+  if (auto pairs = pair_if_alike(merged.symbols, next)) return std::move(*pairs);
+  for (std::size_t back = recent.size(); back > 0; --back) {
+    const std::size_t other = recent[back - 1];
+    auto pairs = pair_if_alike(sequences[other], next);
+    if (!pairs) continue;
+    for (auto& [in_other, in_next] : *pairs) in_other = merged.place[other][in_other];
+    return std::move(*pairs);
+  }
+  return {};
+}
+
+}  // namespace
+
 MergedSequences merge_sequences(std::span<const std::vector<std::uint64_t>> sequences) {
   MergedSequences merged;
-  for (const std::vector<std::uint64_t>& next : sequences) {
-    const std::size_t half = (merged.symbols.size() + next.size()) / 2;
-    const auto limit = static_cast<std::uint32_t>(std::min<std::size_t>(half, kMostDifferences));
-    const Pairs pairs = common_subsequence(merged.symbols, next, limit).value_or(Pairs{});
+  std::vector<std::size_t> different;  // sequences that equal none before them
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    const std::vector<std::uint64_t>& next = sequences[s];
+    const std::span<const std::size_t> recent = last_of(different, kMostCompared);
+    const auto same = std::ranges::find_if(recent, [&](std::size_t r) { return sequences[r] == next; });
+    if (same != recent.end()) {
+      merged.place.push_back(merged.place[*same]);
+      continue;
+    }
+    const Pairs pairs = pair_up(merged, sequences, recent, next);
+    different.push_back(s);
     std::vector<std::uint64_t> symbols;
     std::vector<std::uint32_t> moved(merged.symbols.size());  // old place -> new place
     std::vector<std::uint32_t> placed(next.size());

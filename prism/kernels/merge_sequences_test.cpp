@@ -80,5 +80,31 @@ RC_GTEST_PROP(MergeSequences, HoldsEverySequenceInOrder, ()) {
   RC_ASSERT(std::ranges::all_of(used, [](bool b) { return b; }));
 }
 
+/// `count` symbols from `first` on.
+std::vector<std::uint64_t> run(std::uint64_t first, std::uint64_t count) {
+  std::vector<std::uint64_t> result(count);
+  for (std::uint64_t i = 0; i < count; ++i) result[i] = first + i;
+  return result;
+}
+
+TEST(MergeSequences, KindsOfStepsByTurnsAreHeldOnceEachHoweverLong) {
+  // More different symbols than a search keeps, so the list as a whole pairs with neither kind.
+  std::vector<std::vector<std::uint64_t>> steps;
+  for (int turn = 0; turn < 6; ++turn) {
+    std::vector<std::uint64_t> step = run(turn % 2 == 0 ? 0 : 100'000, 5'000);
+    step.push_back(1'000'000 + static_cast<std::uint64_t>(turn));  // so that no two are equal
+    steps.push_back(step);
+  }
+  const MergedSequences merged = merge_sequences(steps);
+  EXPECT_EQ(merged.symbols.size(), 2U * 5'000U + 6U);
+}
+
+TEST(MergeSequences, UnlikeSequencesShareNothing) {
+  const std::vector<std::vector<std::uint64_t>> steps = {symbols("abcx"), symbols("defx"), symbols("abcx")};
+  const MergedSequences merged = merge_sequences(steps);
+  EXPECT_EQ(merged.symbols, symbols("abcxdefx"));
+  EXPECT_THAT(merged.place[2], ElementsAre(0, 1, 2, 3));
+}
+
 }  // namespace
 }  // namespace prism

@@ -38,7 +38,6 @@ struct Said {
   Phase phase = Phase::Unknown;
   std::int32_t microbatch = -1;
   std::int32_t stage = -1;
-  [[nodiscard]] bool anything() const { return phase != Phase::Unknown || microbatch >= 0 || stage >= 0; }
 };
 
 Said said_by(const std::string& name) {
@@ -51,40 +50,22 @@ Said said_by(const std::string& name) {
     if (said.stage < 0) said.stage = number_after(text, word);
   }
   if (text.starts_with("optimizer.step") || text.starts_with("optimizer step")) said.phase = Phase::Optimizer;
-  if (text.starts_with("forward")) said.phase = Phase::Forward;
-  if (text.starts_with("backward")) said.phase = Phase::Backward;
+  const bool both = text.find("forward") != std::string::npos && text.find("backward") != std::string::npos;
+  if (text.starts_with("forward") && !both) said.phase = Phase::Forward;
+  if (text.starts_with("backward") && !both) said.phase = Phase::Backward;
   return said;
 }
 
-/// Annotations of one thread that say something, and those that are open at a time.
-class OpenRanges {
- public:
-  void add(std::int64_t start_ns, std::int64_t end_ns, const Said& said) {
-    ranges_.push_back({start_ns, end_ns, said});
+/// [GPU op] the innermost annotation around its launch that says something of one kind.
+template <class Says>
+std::vector<std::optional<std::uint32_t>> saying(const RankTrace& trace, const Launches& launches,
+                                                 const std::vector<Said>& said_of, const Says& says) {
+  std::vector<std::uint32_t> chosen;
+  for (std::uint32_t a = 0; a < trace.annotations.size(); ++a) {
+    if (says(said_of[trace.annotations[a].name.value])) chosen.push_back(a);
   }
-  /// What the ranges around a time say, inner ones first. Times of calls must not decrease.
-  [[nodiscard]] Said at(std::int64_t time_ns) {
-    for (; next_ < ranges_.size() && ranges_[next_].start_ns <= time_ns; ++next_) open_.push_back(next_);
-    std::erase_if(open_, [&](std::size_t r) { return ranges_[r].end_ns < time_ns; });
-    Said said;
-    for (const std::size_t r : open_) {  // opened later, so inner: overrides
-      if (ranges_[r].said.phase != Phase::Unknown) said.phase = ranges_[r].said.phase;
-      if (ranges_[r].said.microbatch >= 0) said.microbatch = ranges_[r].said.microbatch;
-      if (ranges_[r].said.stage >= 0) said.stage = ranges_[r].said.stage;
-    }
-    return said;
-  }
-
- private:
-  struct Range {
-    std::int64_t start_ns = 0;
-    std::int64_t end_ns = 0;
-    Said said;
-  };
-  std::vector<Range> ranges_;
-  std::vector<std::size_t> open_;
-  std::size_t next_ = 0;
-};
+  return annotations_around_launches(trace, launches, chosen);
+}
 
 std::optional<ThreadId> annotated_thread(const RankTrace& trace) {
   for (const Annotation& a : trace.annotations) {
@@ -104,35 +85,32 @@ std::vector<OpPlace> find_op_places(const RankTrace& trace, const Launches& laun
     is_autograd[n] = trace.names[n].starts_with("autograd::engine") ||
                      trace.names[n].ends_with("Backward0") || trace.names[n].ends_with("Backward");
   }
+  const auto phases =
+      saying(trace, launches, said_of, [](const Said& said) { return said.phase != Phase::Unknown; });
+  const auto microbatches =
+      saying(trace, launches, said_of, [](const Said& said) { return said.microbatch >= 0; });
+  const auto stages = saying(trace, launches, said_of, [](const Said& said) { return said.stage >= 0; });
+  const auto said = [&](std::uint32_t annotation) -> const Said& {
+    return said_of[trace.annotations[annotation].name.value];
+  };
   // Threads on which autograd's operators run; the main thread too if it calls the engine itself.
-  std::vector<OpenRanges> ranges(trace.threads.size());
-  for (const Annotation& a : trace.annotations) {
-    if (said_of[a.name.value].anything())
-      ranges[a.thread.value].add(a.start_ns, a.end_ns(), said_of[a.name.value]);
-  }
   std::vector<bool> autograd_thread(trace.threads.size(), false);
   for (const CpuOp& op : trace.cpu_ops) {
     if (is_autograd[op.name.value]) autograd_thread[op.thread.value] = true;
   }
   const auto main = annotated_thread(trace);
-  std::vector<std::uint32_t> by_launch;
-  for (std::uint32_t i = 0; i < trace.gpu_ops.size(); ++i) {
-    if (launches.call_of[i]) by_launch.push_back(i);
-  }
-  std::ranges::stable_sort(by_launch, {},
-                           [&](std::uint32_t i) { return trace.calls[*launches.call_of[i]].start_ns; });
   std::vector<OpPlace> places(trace.gpu_ops.size());
-  for (const std::uint32_t i : by_launch) {
-    const HostCall& call = trace.calls[*launches.call_of[i]];
-    const Said said = ranges[call.thread.value].at(call.start_ns);
+  for (std::uint32_t i = 0; i < trace.gpu_ops.size(); ++i) {
+    if (!launches.call_of[i]) continue;
+    const ThreadId thread = trace.calls[*launches.call_of[i]].thread;
     OpPlace& place = places[i];
-    place.microbatch = said.microbatch;
-    place.stage = said.stage;
-    if (said.phase != Phase::Unknown) {
-      place.phase = said.phase;
-    } else if (main && call.thread != *main && autograd_thread[call.thread.value]) {
+    if (microbatches[i]) place.microbatch = said(*microbatches[i]).microbatch;
+    if (stages[i]) place.stage = said(*stages[i]).stage;
+    if (phases[i]) {
+      place.phase = said(*phases[i]).phase;
+    } else if (main && thread != *main && autograd_thread[thread.value]) {
       place.phase = Phase::Backward;
-    } else if (main && call.thread == *main && launches.operator_of[i]) {
+    } else if (main && thread == *main && launches.operator_of[i]) {
       place.phase =
           is_autograd[trace.cpu_ops[*launches.operator_of[i]].name.value] ? Phase::Backward : Phase::Forward;
     }

@@ -66,9 +66,14 @@ struct RankDependencies {
 
   [[nodiscard]] std::uint32_t call_begin(std::uint32_t call) const { return gpu_ops + call; }
   [[nodiscard]] std::uint32_t call_end(std::uint32_t call) const { return gpu_ops + calls + call; }
+  [[nodiscard]] bool is_gpu_op(std::uint32_t activity) const { return activity < gpu_ops; }
+  /// The call of a host activity.
+  [[nodiscard]] std::uint32_t call_of(std::uint32_t activity) const {
+    return activity < gpu_ops + calls ? activity - gpu_ops : activity - gpu_ops - calls;
+  }
 };
 
-/// The arguments are all of one rank and of `trace`.
+/// The arguments are all of one rank and of `trace`. Rules: host_dependencies.hpp, stream_dependencies.hpp.
 RankDependencies find_dependencies(const RankTrace& trace, const Launches& launches,
                                    const StreamOrder& streams, const RankCommunication& communication,
                                    const UsualLags& lags);

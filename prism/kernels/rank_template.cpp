@@ -8,12 +8,11 @@
 #include "prism/io/bytes.hpp"
 #include "prism/kernels/merge_sequences.hpp"
 #include "prism/stats/random.hpp"
+#include "prism/trace/error.hpp"
 
 namespace prism {
 
 namespace {
-
-constexpr std::int64_t kClockJitterNs = 1'000;
 
 /// All-to-all of tokens, sends of activations: sizes vary from step to step, so they cannot tell ops apart.
 bool moves_fixed_sizes(CollectiveKind kind) {
@@ -21,6 +20,11 @@ bool moves_fixed_sizes(CollectiveKind kind) {
          kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Broadcast ||
          kind == CollectiveKind::Reduce;
 }
+
+// Places in the template, one per vertex and step. Steps that do the same work have about one activity for each; where
+// none is like another, most places are empty and their number grows with the square of the steps.
+constexpr std::size_t kMostInstances = std::size_t{1} << 26U;
+constexpr std::size_t kMostSpread = 4;  // places per activity, beyond that number
 
 /// Merges the steps lane by lane, then carries the dependencies of each step over.
 class Merger {
@@ -30,6 +34,8 @@ class Merger {
     result_.op_vertex.assign(rank.trace->gpu_ops.size(), kAbsent);
     begin_vertex_.assign(rank.trace->calls.size(), kAbsent);
     end_vertex_.assign(rank.trace->calls.size(), kAbsent);
+    for (const std::size_t k : chosen)
+      activities_ += rank.steps[k].gpu_ops.size() + rank.steps[k].calls.size();
   }
 
   RankTemplate run() {
@@ -45,7 +51,25 @@ class Merger {
  private:
   [[nodiscard]] const TraceStep& step(std::size_t k) const { return rank_.steps[chosen_[k]]; }
 
-  /// Of a GPU op: its name and, of communication, what it moves.
+  void sign() {
+    const RankTrace& trace = *rank_.trace;
+    for (const std::string& name : trace.names) name_digest_.push_back(content_digest(name));
+    op_signature_.resize(trace.gpu_ops.size());
+    first_launched_.assign(trace.calls.size(), 0);
+    op_step_.assign(trace.gpu_ops.size(), kAbsent);
+    call_step_.assign(trace.calls.size(), kAbsent);
+    for (std::uint32_t k = 0; k < chosen_.size(); ++k) {
+      for (const std::uint32_t i : step(k).gpu_ops) {
+        op_step_[i] = k;
+        op_signature_[i] = op_signature(i);
+        const auto call = rank_.launches.call_of[i];
+        if (call && first_launched_[*call] == 0) first_launched_[*call] = op_signature_[i];
+      }
+      for (const std::uint32_t c : step(k).calls) call_step_[c] = k;
+    }
+  }
+
+  /// Equal for equal work: the name and, of communication, what it moves.
   [[nodiscard]] std::uint64_t op_signature(std::uint32_t gpu_op) const {
     const std::uint64_t signature = name_digest_[rank_.trace->gpu_ops[gpu_op].name.value];
     const auto comm = rank_.communication->of_gpu_op[gpu_op];
@@ -56,29 +80,21 @@ class Merger {
                   static_cast<std::uint64_t>(op.out_elements));
   }
 
-  /// Of a call: its name and its first op.
   [[nodiscard]] std::uint64_t call_signature(std::uint32_t call) const {
     return mix_id(name_digest_[rank_.trace->calls[call].name.value], first_launched_[call]);
-  }
-
-  void sign() {
-    for (const std::string& name : rank_.trace->names) name_digest_.push_back(content_digest(name));
-    op_signature_.resize(rank_.trace->gpu_ops.size());
-    first_launched_.assign(rank_.trace->calls.size(), 0);
-    for (std::size_t k = 0; k < chosen_.size(); ++k) {
-      for (const std::uint32_t i : step(k).gpu_ops) {
-        op_signature_[i] = op_signature(i);
-        const auto call = rank_.launches.call_of[i];
-        if (call && first_launched_[*call] == 0) first_launched_[*call] = op_signature_[i];
-      }
-    }
   }
 
   std::uint32_t add_vertex(VertexKind kind, std::size_t lane, std::uint64_t signature) {
     const auto vertex = static_cast<std::uint32_t>(result_.vertices.size());
     const std::uint32_t occurrence = occurrences_[{kind, lane, signature}]++;
     result_.vertices.push_back({kind, static_cast<std::uint32_t>(lane), signature, occurrence});
-    result_.instance.resize(result_.instance.size() + chosen_.size(), kAbsent);
+    const std::size_t instances = result_.instance.size() + chosen_.size();
+    if (instances > std::max(kMostInstances, kMostSpread * activities_)) {
+      throw InputError({rank_.trace->source, {}, {}},
+                       "the profiled steps have too little in common to be one model",
+                       "profile steps that do the same work, or fewer of them");
+    }
+    result_.instance.resize(instances, kAbsent);
     return vertex;
   }
 
@@ -107,10 +123,14 @@ class Merger {
         before = vertex;
       }
       for (std::size_t k = 0; k < chosen_.size(); ++k) {
+        std::uint32_t last = stream_start_.back();
         for (std::size_t j = 0; j < ops[s][k].size(); ++j) {
           const std::uint32_t vertex = first + merged.place[k][j];
           result_.instance[vertex * chosen_.size() + k] = ops[s][k][j];
           result_.op_vertex[ops[s][k][j]] = vertex;
+          // Past ops that this step did not run: those that communicate let nothing through.
+          if (vertex != last + 1) add_edge(last, vertex, DependencyKind::Stream);
+          last = vertex;
         }
       }
     }
@@ -170,26 +190,15 @@ class Merger {
   /// Vertex of an activity of the rank (RankDependencies' numbering), or kAbsent outside the chosen steps.
   [[nodiscard]] std::uint32_t vertex_of(std::uint32_t activity) const {
     const RankDependencies& d = rank_.dependencies;
-    if (activity < d.gpu_ops) return result_.op_vertex[activity];
-    if (activity < d.gpu_ops + d.calls) return begin_vertex_[activity - d.gpu_ops];
-    return end_vertex_[activity - d.gpu_ops - d.calls];
+    if (d.is_gpu_op(activity)) return result_.op_vertex[activity];
+    const std::uint32_t call = d.call_of(activity);
+    return activity == d.call_end(call) ? end_vertex_[call] : begin_vertex_[call];
   }
 
-  /// Which step an activity is in; kAbsent: in none.
-  [[nodiscard]] std::size_t step_of(std::uint32_t activity) const {
-    const std::uint32_t vertex = vertex_of(activity);
-    if (vertex == kAbsent) return kAbsent;
-    const std::uint32_t index = instance_index(activity);
-    for (std::size_t k = 0; k < chosen_.size(); ++k) {
-      if (result_.at(vertex, k) == index) return k;
-    }
-    return kAbsent;
-  }
-
-  [[nodiscard]] std::uint32_t instance_index(std::uint32_t activity) const {
+  /// Which of the chosen steps an activity is in; kAbsent: in none.
+  [[nodiscard]] std::uint32_t step_of(std::uint32_t activity) const {
     const RankDependencies& d = rank_.dependencies;
-    if (activity < d.gpu_ops) return activity;
-    return activity < d.gpu_ops + d.calls ? activity - d.gpu_ops : activity - d.gpu_ops - d.calls;
+    return d.is_gpu_op(activity) ? op_step_[activity] : call_step_[d.call_of(activity)];
   }
 
   void carry_dependencies() {
@@ -199,11 +208,10 @@ class Merger {
         continue;  // the lanes' own
       const std::uint32_t after = vertex_of(edge.after);
       if (after == kAbsent) continue;
-      const std::size_t here = step_of(edge.after);
       const std::uint32_t before = vertex_of(edge.before);
-      if (before != kAbsent && step_of(edge.before) == here) {
+      if (before != kAbsent && step_of(edge.before) == step_of(edge.after)) {
         seen.push_back({before, after, edge.kind});
-      } else if (edge.before < rank_.dependencies.gpu_ops) {
+      } else if (rank_.dependencies.is_gpu_op(edge.before)) {
         // Work of an earlier step: what is left of it when this step begins.
         seen.push_back({stream_start_[rank_.streams.stream_of[edge.before]], after, edge.kind});
       }
@@ -268,10 +276,13 @@ class Merger {
   const RankRecording& rank_;
   std::span<const std::size_t> chosen_;
   RankTemplate result_;
+  std::size_t activities_ = 0;              // of the chosen steps
   std::vector<std::uint64_t> name_digest_;  // [name]
   std::vector<std::uint64_t> op_signature_;
   std::vector<std::uint64_t> first_launched_;  // [call] signature of its first op, 0 if it launched none
-  std::vector<std::uint32_t> begin_vertex_;    // [call]
+  std::vector<std::uint32_t> op_step_;         // [GPU op] which of the chosen steps, or kAbsent
+  std::vector<std::uint32_t> call_step_;
+  std::vector<std::uint32_t> begin_vertex_;  // [call]
   std::vector<std::uint32_t> end_vertex_;
   std::vector<std::uint32_t> stream_start_;  // [stream] vertex
   std::map<std::tuple<VertexKind, std::size_t, std::uint64_t>, std::uint32_t> occurrences_;

@@ -50,7 +50,8 @@ struct RankTemplate {
   }
 };
 
-/// The union of the steps `chosen` (indices into rank.steps).
+/// The union of the steps `chosen` (indices into rank.steps). Throws InputError if they are so different that the union
+/// would not fit memory.
 RankTemplate make_rank_template(const RankRecording& rank, std::span<const std::size_t> chosen);
 
 }  // namespace prism

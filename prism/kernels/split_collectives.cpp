@@ -111,7 +111,7 @@ class Splitter {
   void take_shortest() {
     std::map<std::string, std::vector<CommMember>> pools;
     for (const LocalOp& local : matching_.local) {
-      if (local.reason == LocalReason::Untraced) pools[pool_key(local.op)].push_back(local.op);
+      if (waits_for_untraced(local.reason)) pools[pool_key(local.op)].push_back(local.op);
     }
     for (const MatchedCollective& match : matching_.matched) {
       const bool all_there = match.untraced == 0 || (match.untraced < 0 && all_traced());

@@ -9,9 +9,10 @@ StreamOrder find_stream_order(const RankTrace& trace) {
   StreamOrder order;
   for (const GpuOp& op : trace.gpu_ops) {
     const StreamKey key{op.device, op.stream};
-    const auto place = std::ranges::lower_bound(order.streams, key);
-    if (place == order.streams.end() || *place != key) order.streams.insert(place, key);
+    if (order.streams.empty() || order.streams.back() != key) order.streams.push_back(key);
   }
+  std::ranges::sort(order.streams);
+  order.streams.erase(std::unique(order.streams.begin(), order.streams.end()), order.streams.end());
   order.ops.resize(order.streams.size());
   order.stream_of.reserve(trace.gpu_ops.size());
   order.previous.reserve(trace.gpu_ops.size());

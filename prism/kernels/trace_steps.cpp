@@ -45,10 +45,12 @@ std::vector<Window> annotated_windows(const RankTrace& trace, const std::string&
         windows.push_back({*number, op.start_ns, op.end_ns()});
     }
   }
-  std::ranges::sort(windows, {}, [](const Window& w) { return w.start_ns; });
+  std::ranges::stable_sort(windows, {}, &Window::start_ns);
   std::vector<Window> kept;
   for (const Window& w : windows) {
-    if (!kept.empty() && w.start_ns < kept.back().end_ns) {
+    // Whole microseconds round the end of one step beyond the start of the next.
+    if (!kept.empty() &&
+        (w.start_ns + kClockJitterNs < kept.back().end_ns || w.start_ns == kept.back().start_ns)) {
       report.add(Severity::Repaired, "step annotations that overlap the step before (left out)",
                  trace.source + ": " + annotation + std::to_string(w.number));
       continue;
@@ -127,11 +129,6 @@ class OpsOutsideSteps {
   std::vector<Op> ops_;
 };
 
-bool is_ordered_call(const HostCall& call) {
-  return call.kind == HostCallKind::Launch || call.kind == HostCallKind::StreamSync ||
-         call.kind == HostCallKind::DeviceSync || call.kind == HostCallKind::EventSync;
-}
-
 }  // namespace
 
 std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& launches,
@@ -148,6 +145,7 @@ std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& 
   for (std::size_t w = 0; w < windows.size(); ++w) {
     steps[w].number = windows[w].number;
     steps[w].host_start_ns = windows[w].start_ns;
+    steps[w].end_ns = std::numeric_limits<std::int64_t>::min();
   }
   std::vector<std::optional<std::size_t>> step_of(trace.gpu_ops.size());
   for (std::size_t i = 0; i < trace.gpu_ops.size(); ++i) {
@@ -160,7 +158,7 @@ std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& 
     if (step_of[i]) steps[*step_of[i]].gpu_ops.push_back(static_cast<std::uint32_t>(i));
   }
   for (std::size_t i = 0; i < trace.calls.size(); ++i) {
-    if (!is_ordered_call(trace.calls[i])) continue;
+    if (!is_ordered(trace.calls[i].kind)) continue;
     if (const auto w = window_at(windows, trace.calls[i].start_ns)) {
       steps[*w].calls.push_back(static_cast<std::uint32_t>(i));
     }
@@ -178,7 +176,8 @@ std::vector<TraceStep> find_trace_steps(const RankTrace& trace, const Launches& 
     const auto other = outside.last_end(windows[w].start_ns);
     const std::optional<std::int64_t> end = std::max(previous, other);
     const bool overlaps = end && *end >= windows[w].start_ns;
-    if (end && (overlaps || windows[w].follows) && *end < steps[w].end_ns) steps[w].previous_end_ns = end;
+    const bool follows = windows[w].follows && !steps[w - 1].gpu_ops.empty();
+    if (end && (overlaps || follows) && *end < steps[w].end_ns) steps[w].previous_end_ns = end;
     previous = std::max(previous, std::optional(steps[w].end_ns));
   }
   std::erase_if(steps, [](const TraceStep& s) { return s.gpu_ops.empty(); });

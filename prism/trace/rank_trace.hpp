@@ -58,7 +58,7 @@ struct GpuOp {
 
 /// What a host call means to the dependency rules; told from the name.
 enum class HostCallKind : std::uint8_t {
-  Launch,      ///< has at least one GPU op, whatever its name
+  Launch,  ///< shares a correlation with GPU ops, whatever its name; of several such calls one has the ops
   StreamSync,  ///< blocks until a stream is empty
   DeviceSync,
   EventSync,
@@ -66,6 +66,12 @@ enum class HostCallKind : std::uint8_t {
   StreamWait,  ///< makes a stream wait for an event; the host goes on
   EventQuery,
 };
+
+/// Whether the order of such calls on their thread matters to the GPU: launches and calls that block.
+constexpr bool is_ordered(HostCallKind kind) {
+  return kind == HostCallKind::Launch || kind == HostCallKind::StreamSync ||
+         kind == HostCallKind::DeviceSync || kind == HostCallKind::EventSync;
+}
 
 struct HostCall {
   std::int64_t start_ns = 0;

@@ -46,7 +46,7 @@ Starts simulated_starts(const StepModel& model, const NodeTimes& times) {
     const Node& node = model.nodes[NodeId(i)];
     for (std::uint32_t d = 0; d < model.replicas && is_gpu_op(model, node); ++d) {
       const std::size_t at = i * model.replicas + d;
-      if (times.duration_ns[at] == 0) continue;  // not run in this step
+      if (!did_run(times.duration_ns[at])) continue;
       const std::uint32_t rank = d * model.template_ranks + static_cast<std::uint32_t>(node.rank);
       starts[{rank, node.lane}].push_back(times.start_ns[at] - model.lead_ns);
     }
