@@ -4,7 +4,8 @@
 //   unpack, unpack_zlib  gzip -> bytes: the library's stream, and zlib the same way
 //   read/text            JSON in memory -> RankTrace
 //   read/gzip            file -> RankTrace
-//   simdjson             JSON in memory -> the same fields of the same events, by simdjson On-Demand: what a
+//   model/gzip           file -> step model, on one core
+//   simdjson             JSON in memory -> the main fields of the same events, by simdjson On-Demand: what a
 //                        strict parser of whole documents takes for less than the reader does
 //
 // peak_per_byte and kept_per_byte: bytes of heap while reading and of the trace, per byte of JSON.
@@ -31,6 +32,7 @@
 #include "prism/ingest/kineto.hpp"
 #include "prism/io/byte_stream.hpp"
 #include "prism/io/bytes.hpp"
+#include "prism/kernels/build_kernel_model.hpp"
 
 namespace {
 
@@ -218,6 +220,24 @@ void read_gzip(benchmark::State& state) {
   read(state, [](ImportReport& report) { return read_kineto(input().packed, {}, report); });
 }
 
+/// File -> step model: reading, launches, communication, dependencies, graph, pools.
+void model_gzip(benchmark::State& state) {
+  std::size_t nodes = 0;
+  std::size_t peak = 0;
+  for (auto _ : state) {
+    const std::size_t before = heap_bytes;
+    heap_peak = before;
+    ImportReport report;
+    std::vector<RankTrace> traces;
+    traces.push_back(read_kineto(input().packed, {}, report));
+    const KernelRecording job = record_ranks(std::move(traces), {.threads = 1}, report);
+    nodes = build_kernel_model(job, std::move(report)).nodes.size();
+    peak = heap_peak - before;
+  }
+  state.counters["peak_per_byte"] = static_cast<double>(peak) / static_cast<double>(input().text.size());
+  finish(state, nodes > 0, "no node in the model");
+}
+
 /// What the reader keeps of an event, before anything is linked.
 struct Kept {
   std::int64_t start = 0;
@@ -276,6 +296,7 @@ BENCHMARK(unpack)->Unit(benchmark::kMillisecond);
 BENCHMARK(unpack_zlib)->Unit(benchmark::kMillisecond);
 BENCHMARK(read_text)->Name("read/text")->Unit(benchmark::kMillisecond);
 BENCHMARK(read_gzip)->Name("read/gzip")->Unit(benchmark::kMillisecond);
+BENCHMARK(model_gzip)->Name("model/gzip")->Unit(benchmark::kMillisecond);
 BENCHMARK(simdjson_on_demand)->Name("simdjson")->Unit(benchmark::kMillisecond);
 
 int main(int argc, char** argv) {

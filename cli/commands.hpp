@@ -28,7 +28,9 @@ enum class Format { Text, Json, Csv };
 
 /// What every command takes.
 struct CommonOptions {
-  std::string input;
+  std::vector<std::string> inputs;  ///< one, or the profiler traces of a job rank by rank
+  bool strict = false;              ///< refuse profiler traces that are not sound JSON
+  std::optional<int> rank;          ///< of a profiler trace that does not say it
   Format format = Format::Text;
   std::string output;  ///< file to write to; empty: standard output
   std::optional<std::pair<int, int>> steps;

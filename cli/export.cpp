@@ -3,8 +3,8 @@
 #include <system_error>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/analysis/simulated_trace.hpp"
 #include "prism/io/atomic_folder.hpp"
 #include "prism/io/output_file.hpp"
@@ -36,7 +36,7 @@ std::vector<std::string> write_traces(const SimulatedTraces& traces, const Expor
 
 int run_export(const ExportOptions& options) {
   const CommonOptions& common = options.common;
-  const StepModel model = open_model(common.input);
+  const StepModel model = open_input(common);
   const std::vector<SimulatedStep> steps = simulate_steps(model,
                                                           {.recorded_steps = options.recorded_steps,
                                                            .samples = options.samples,

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/analysis/replay.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
@@ -26,14 +26,17 @@ static_assert(kMetrics.size() == kFirstQuantile + kReportedQuantiles.size());
 int run_forecast(const ForecastCommandOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, kMetrics);
-  const StepModel traced = open_model(common.input, {.steps = common.steps});
-  const StepModel model = extended(traced, options.extension, true, options.sampling.seed);
+  const StepModel traced = open_input(common);
+  StepModel model = extended(traced, options.extension, true, options.sampling.seed);
+  std::optional<AnchorSteps> anchor;
+  if (!options.anchor.empty()) anchor = read_anchor(options.anchor, model.report);
   ForecastResult result = forecast(model,
                                    {.samples = options.sampling.samples,
                                     .seed = options.sampling.seed,
                                     .sampling = options.model,
                                     .precision = options.precision,
-                                    .input_intervals = options.input_intervals},
+                                    .input_intervals = options.input_intervals,
+                                    .anchor = anchor},
                                    common.control);
   if (model.replicas != traced.replicas && traced.step_count() > 0) {
     const std::vector<std::string> replayed = replay(traced, common.control).warnings;

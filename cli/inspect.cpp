@@ -4,8 +4,8 @@
 #include <array>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
 #include "prism/report/text.hpp"
@@ -21,8 +21,7 @@ constexpr std::uint32_t kSpeedSeed = 1;  // of copied ranks: that of a forecast 
 int run_inspect(const InspectOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"dropped", "steps"});
-  const StepModel model =
-      extended(open_model(common.input, {.steps = common.steps}), options.extension, false, kSpeedSeed);
+  const StepModel model = extended(open_input(common), options.extension, false, kSpeedSeed);
   const InspectResult result = inspect(model, common.control);
   warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? inspect_json(model, result, {})

@@ -40,9 +40,9 @@ constexpr const char* kAbout =
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  prism inspect  trace.csv.gz              what is in it, and what was left out\n"
-    "  prism replay   trace.csv.gz              does the graph reproduce the steps it was made from?\n"
-    "  prism validate trace.csv.gz              does it predict steps it has not seen?\n"
+    "  prism inspect  traces/                   what is in it, and what was left out\n"
+    "  prism replay   traces/                   does the graph reproduce the steps it was made from?\n"
+    "  prism validate rank0.json rank1.json     does it predict steps it has not seen?\n"
     "  prism forecast trace.csv.gz --json       the step-time distribution\n"
     "  prism export   trace.csv.gz --kineto -o traces   a simulated step as profiler traces\n\n"
     "Exit codes: 0 done, 1 a --fail-if check failed, 2 usage, 3 bad input, 4 internal error, 130 "
@@ -93,7 +93,14 @@ double parse_share(const std::string& option, const std::string& text, bool may_
 }
 
 void add_input(CLI::App* app, CommonOptions& common) {
-  app->add_option("INPUT", common.input, "what to read; - reads a timeline from standard input")->required();
+  app->add_option(
+         "INPUT", common.inputs,
+         "a trace, folder or model; - is standard input; several: profiler traces of one job, one per rank")
+      ->required();
+  app->add_flag("--strict", common.strict, "refuse profiler traces that are not sound JSON");
+  app->add_option("--rank", common.rank, "the rank of a profiler trace that does not say it")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
 }
 
 void add_format(CLI::App* app, CommonOptions& common, bool csv) {
@@ -235,6 +242,10 @@ Runners add_commands(CLI::App& app, Options& o) {
           [&o](const std::string& text) { o.forecast.precision = parse_share("--precision", text); },
           "go on sampling until the p95 interval is this narrow (half width)")
       ->type_name("X%");
+  forecast
+      ->add_option("--anchor", o.forecast.anchor,
+                   "unprofiled step time (1.25, 850ms), or a log of such: the forecast is scaled to it")
+      ->type_name("LOG|SECONDS");
   forecast->add_flag(
       "!--no-input-intervals", o.forecast.input_intervals,
       "leave out the intervals over profiled steps, which take most of the time of a short run");

@@ -2,8 +2,8 @@
 #include <system_error>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/model/saved_model.hpp"
 #include "prism/report/json.hpp"
 #include "prism/report/text.hpp"
@@ -15,7 +15,7 @@ int run_model_save(const ModelSaveOptions& options) {
   if (common.output == "-") {
     throw UsageError("a saved model is a database and cannot be written to a pipe; name a file");
   }
-  const StepModel model = open_model(common.input, {.steps = common.steps});
+  const StepModel model = open_input(common);
   common.control.check_cancelled();
   try {
     save_model(model, common.output, {.anonymise = options.anonymise});
@@ -31,7 +31,7 @@ int run_model_save(const ModelSaveOptions& options) {
 }
 
 int run_model_show(const CommonOptions& options) {
-  const StepModel model = open_model(options.input);
+  const StepModel model = open_input(options);
   emit(options, options.format == Format::Json ? model_json(model, "model.show", {}) : model_text(model));
   return kDone;
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
 #include "prism/report/text.hpp"
@@ -17,7 +17,7 @@ namespace prism::cli {
 int run_replay(const ReplayOptions& options) {
   const CommonOptions& common = options.common;
   const FailConditions fail_if(common.fail_if, std::array<std::string_view, 2>{"discrepancy", "worst_error"});
-  const StepModel model = open_model(common.input, {.delays = options.delays, .steps = common.steps});
+  const StepModel model = open_input(common, options.delays);
   const ReplayResult result = replay(model, common.control);
   warn_losses(common, model.report);
   emit(common, common.format == Format::Json  ? replay_json(model, result, {})

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "prism/analysis/open_model.hpp"
 #include "prism/analysis/replay.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
@@ -40,7 +40,7 @@ int run_validate(const ValidateCommandOptions& options) {
   const FailConditions fail_if(common.fail_if,
                                std::array<std::string_view, 3>{"ks_excess", "p95_error", "misfit"});
   const LaunchDelays delays = options.replayed_target ? LaunchDelays::None : LaunchDelays::Clean;
-  StepModel model = open_model(common.input, {.delays = delays, .steps = common.steps});
+  StepModel model = open_input(common, delays);
   if (options.replayed_target) model = with_replayed_times(std::move(model), common.control);
   const ValidateResult result =
       validate(model, {.samples = options.sampling.samples, .seed = options.sampling.seed}, common.control);

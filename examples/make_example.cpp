@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the shipped example job, or checks that the shipped files are what this program would write.
+// Writes the shipped example jobs, or checks that the shipped files are what this program would write.
 //
-//   make_example FOLDER            writes trace.csv.gz and meta.yaml into FOLDER
+//   make_example FOLDER            writes FOLDER/pipeline-16gpu and FOLDER/fsdp-4gpu
 //   make_example --check FOLDER    exit code 1 if the (unpacked) content differs
 //
-// A job of 16 GPUs: 4 replicas of a pipeline of 4 stages. One rank is slow, the last stage is heavier than
-// the others, microbatches differ, and steps as a whole drift: one of each cause that prism tells apart.
+// pipeline-16gpu, an op-level timeline: 4 replicas of a pipeline of 4 stages. One rank is slow, the last stage is
+// heavier than the others, microbatches differ, and steps as a whole drift: one of each cause that prism tells apart.
+//
+// fsdp-4gpu, traces of a profiler: 4 ranks on 2 hosts whose clocks differ by 350 us. Rank 2 computes 8 % slower, so the
+// others wait for it in every reduce-scatter.
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <zlib.h>
 
 #include "prism/io/atomic_file.hpp"
 #include "prism/io/bytes.hpp"
+#include "prism/report/kineto_json.hpp"
 #include "tests/made_job/made_job.hpp"
+#include "tests/made_trace/made_trace.hpp"
 
 namespace {
 
@@ -71,6 +78,40 @@ std::string packed(const std::string& text) {
   return bytes;
 }
 
+prism::MadeTraceSpec fsdp_job() {
+  return {.dp = 4,
+          .ranks_per_host = 2,
+          .microbatches = 2,
+          .layers = 3,
+          .kernels_per_layer = 3,
+          .data_parallelism = prism::DataParallelism::Fsdp,
+          .step_end = prism::StepEnd::Item,
+          .steps = 16,
+          .first_step = 40,
+          .kernel_us = 300,
+          .collective_us = 200,
+          .step_sd = 0.02,
+          .rank_sd = 0.01,
+          .kernel_sd = 0.02,
+          .slow_ranks = {{2, 1.08}},
+          .clock_offset_us = {{1, 350.0}},
+          .seed = 4};
+}
+
+/// Name and text of each file of an example.
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+Files example_files() {
+  Files files;
+  files.emplace_back("pipeline-16gpu/trace.csv.gz", prism::to_csv(prism::make_job(example_job()).timeline));
+  files.emplace_back("pipeline-16gpu/meta.yaml", prism::meta_yaml(example_job()));
+  for (const prism::RankTrace& trace : prism::make_trace(fsdp_job()).ranks) {
+    const std::string name = "rank" + std::to_string(trace.rank.value()) + ".json";
+    files.emplace_back("fsdp-4gpu/" + name + ".gz", prism::kineto_json(trace, name));
+  }
+  return files;
+}
+
 bool same(const std::filesystem::path& path, const std::string& expected) {
   if (prism::read_bytes(path) == expected) return true;
   std::cerr << path.string()
@@ -88,18 +129,19 @@ int main(int argc, char** argv) {
   }
   try {
     const std::filesystem::path folder = argv[argc - 1];
-    const std::string trace = prism::to_csv(prism::make_job(example_job()).timeline);
-    const std::string meta = prism::meta_yaml(example_job());
-    if (check) {
-      const bool trace_is_same = same(folder / "trace.csv.gz", trace);
-      return same(folder / "meta.yaml", meta) && trace_is_same ? 0 : 1;
+    bool all_same = true;
+    for (const auto& [name, text] : example_files()) {
+      const std::filesystem::path path = folder / name;
+      if (check) {
+        all_same = same(path, text) && all_same;
+        continue;
+      }
+      std::filesystem::create_directories(path.parent_path());
+      prism::write_atomically(path, path.extension() == ".gz" ? packed(text) : text);
     }
-    std::filesystem::create_directories(folder);
-    prism::write_atomically(folder / "trace.csv.gz", packed(trace));
-    prism::write_atomically(folder / "meta.yaml", meta);
+    return all_same ? 0 : 1;
   } catch (const std::exception& error) {
     std::cerr << "make_example: " << error.what() << '\n';
     return 1;
   }
-  return 0;
 }

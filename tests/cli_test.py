@@ -5,6 +5,7 @@
 usage: cli_test.py PRISM [unittest arguments]      PRISM is the built binary
 """
 
+import contextlib
 import csv
 import functools
 import gzip
@@ -16,6 +17,7 @@ import pty
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -150,7 +152,7 @@ class Json(CliTest):
         pools = {pool["key"]: pool for pool in result["pools"]}
         self.assertEqual(len(pools), len(result["pools"]))
         for pool in pools.values():
-            self.assertEqual(set(pool), set("key category count mean_s cv p95_s best_law law_ks".split()))
+            self.assertEqual(set(pool), set("key category count mean_s per_step_s cv p95_s best_law law_ks".split()))
             self.assertIn(pool["category"], ["compute", "collective", "point-to-point", "local", "launch delay"])
         pool = pools["forward-compute stage 1 rank 6"]
         self.assertEqual((pool["category"], pool["count"]), ("compute", 24 * 8))
@@ -236,7 +238,8 @@ class Json(CliTest):
         self.assertEqual(known("validate", EXAMPLE, "--json"),
                          known("validate", EXAMPLE, "--target", "observed", "--json"))
 
-    FORECAST_KEYS = "seed step_time_s guarantee reason samples model graph windows"
+    FORECAST_KEYS = ("seed step_time_s guarantee reason anchor samples model graph windows spread spread_samples "
+                     "ranks_on_path")
 
     def test_forecast(self):
         result = document("forecast", EXAMPLE)
@@ -296,7 +299,7 @@ class Csv(CliTest):
     def test_inspect(self):
         rows = table("inspect", EXAMPLE)
         pools = document("inspect", EXAMPLE)["pools"]
-        self.assertEqual(list(rows[0]), "key category count mean_s cv p95_s best_law law_ks".split())
+        self.assertEqual(list(rows[0]), "key category count mean_s per_step_s cv p95_s best_law law_ks".split())
         self.assertEqual(rows, [{name: str(value) if isinstance(value, (str, int)) else row[name]
                                  for name, value in pool.items()} for row, pool in zip(rows, pools, strict=True)])
         for row, pool in zip(rows, pools):
@@ -450,10 +453,18 @@ class Usage(CliTest):
         self.assertEqual(code, USAGE)
         self.assertNotIn("did you mean", err)
 
+    def test_several_inputs_are_traces_of_one_job(self):
+        traces = [f"examples/fsdp-4gpu/rank{rank}.json.gz" for rank in range(4)]
+        code, out, err = prism("replay", *traces, "--json")
+        self.assertEqual(code, DONE, err)
+        folder = document("replay", "examples/fsdp-4gpu")
+        self.assertEqual(json.loads(out)["steps"], folder["steps"])
+        self.assert_fails(BAD_INPUT, "replay", traces[0], traces[0], says=["rank 0"])
+        self.assert_fails(BAD_INPUT, "replay", EXAMPLE, EXAMPLE, says=["is a directory"])
+
     def test_wrong_arguments(self):
         for arguments, says in (
             (["forecast"], "INPUT"),
-            (["forecast", EXAMPLE, EXAMPLE], EXAMPLE),
             (["forecast", EXAMPLE, "--sample", "5"], "--sample"),
             (["replay", EXAMPLE, "--samples", "5"], "--samples"),
             (["forecast", EXAMPLE, "--samples"], "--samples"),
@@ -482,8 +493,8 @@ class Usage(CliTest):
                 self.assert_fails(USAGE, "forecast", EXAMPLE, f"--precision={text}", says=["--precision"])
 
     OPTIONS = {
-        ("inspect",): "--json --csv -o --output --steps --threads --fail-if",
-        ("replay",): "--json --csv -o --output --steps --threads --fail-if --launch-delays",
+        ("inspect",): "--json --csv -o --output --steps --threads --fail-if --strict --rank",
+        ("replay",): "--json --csv -o --output --steps --threads --fail-if --strict --rank --launch-delays",
         ("validate",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --target",
         ("forecast",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --sampling --precision "
                        "--timing",
@@ -881,6 +892,120 @@ def write_graph(folder, nodes, edges, pools, mesh=()):
     (folder / "pools.csv").write_text("\n".join(["pool,duration_s", *pools, ""]))
     if mesh:
         (folder / "mesh.csv").write_text("\n".join(["axis,size", *mesh, ""]))
+
+
+class Replicas(CliTest):
+    def test_as_many_as_traced_changes_nothing(self):
+        self.assertEqual(known("forecast", EXAMPLE, "--replicas", 4), known("forecast", EXAMPLE))
+
+    def test_more_replicas_take_longer_and_are_said(self):
+        result = document("forecast", EXAMPLE, "--replicas", 16, "--spatial-cv", "3%", "--samples", 500)
+        self.assertEqual(result["graph"], {"nodes": 364, "edges": 583, "ranks": 64, "traced_ranks": 16, "replicas": 16})
+        self.assertEqual([entry["reason"] for entry in result["dropped"]],
+                         ["16 of 64 ranks traced: the other 48 are copies that draw their own profiled steps",
+                          "compute of copied ranks differs by 3 %, as given"])
+        self.assertIn("each traced replica stands for 4 of them", result["warnings"][0])
+        plain = document("forecast", EXAMPLE)["step_time_s"]
+        self.assertGreater(result["step_time_s"]["mean"], plain["mean"])
+        self.assertIsNone(result["guarantee"])
+        self.assertIn("a job of 64 ranks", result["reason"])
+        text = known("forecast", EXAMPLE, "--replicas", 16, "--spatial-cv", "3%", "--samples", 500)
+        for part in ["64 GPUs (dp 16 x pp 4), 16 traced", "16 replicas x 4 ranks",
+                     "info: 16 of 64 ranks traced: the other 48 are copies that draw their own profiled steps\n"]:
+            self.assertIn(part, text)
+
+    def test_inspect(self):
+        result = document("inspect", EXAMPLE, "--replicas", 8)
+        self.assertEqual((result["ranks"], result["ops"]), (32, 2 * 744))
+        self.assertEqual(result["pools"], document("inspect", EXAMPLE)["pools"])
+
+    def test_own_graph(self):
+        result = document("forecast", "examples/own-graph", "--replicas", 24, "--samples", 300)
+        self.assertEqual(result["graph"]["replicas"], 24)
+        self.assertEqual([entry["reason"] for entry in result["dropped"]],
+                         ["24 replicas of the graph instead of 8"])
+
+    def part_of_a_job(self):
+        """The example as a trace of 16 of 32 ranks whose parameter gathers hold waiting for the others."""
+        file = self.folder / "part.prism"
+        self.assertEqual(prism("model", "save", EXAMPLE, "-o", file)[0], DONE)
+        with contextlib.closing(sqlite3.connect(file)) as saved, saved:
+            saved.execute("UPDATE meta SET value = '32' WHERE key = 'world_ranks'")
+            saved.execute("UPDATE duration_class SET category = 'waiting for untraced ranks' WHERE key LIKE 'params%'")
+        return file
+
+    def test_all_ranks_of_the_job_unless_told(self):
+        file = self.part_of_a_job()
+        code, out, err = prism("forecast", file, "--json", "--samples", 300)
+        self.assertEqual((code, err), (DONE, ""))
+        result = json.loads(out)
+        self.assertEqual((result["graph"]["ranks"], result["graph"]["replicas"]), (32, 8))
+        reasons = {entry["reason"]: entry["count"] for entry in result["dropped"]}
+        self.assertIn("16 of 32 ranks traced: the other 16 are copies that draw their own profiled steps", reasons)
+        self.assertEqual(reasons["wait for ranks that were not traced: now comes out of the simulation"], 4)
+        self.assertEqual(result["reason"], "needs 59 profiled steps, there are 24")  # it is the observed job
+        as_traced = json.loads(prism("forecast", file, "--json", "--samples", 300, "--replicas", 4)[1])
+        self.assertEqual(as_traced["graph"]["replicas"], 4)
+        self.assertEqual(as_traced["dropped"], [])
+        self.assertEqual(json.loads(prism("inspect", file, "--json")[1])["ranks"], 16)
+
+    def test_mistakes(self):
+        self.assert_fails(USAGE, "forecast", EXAMPLE, "--replicas", 0)
+        self.assert_fails(USAGE, "forecast", EXAMPLE, "--spatial-cv", "3%", says=["--replicas"])
+        self.assert_fails(USAGE, "forecast", EXAMPLE, "--spatial-cv", "-3%", "--replicas", 8, says=["--spatial-cv"])
+        self.assert_fails(USAGE, "forecast", EXAMPLE, "--spatial-cv", "300%", "--replicas", 8, says=["below 100 %"])
+
+
+class Anchor(CliTest):
+    def log(self, times, name="train.log"):
+        file = self.folder / name
+        file.write_text("".join(
+            f" iteration {i:8}/ 500 | elapsed time per iteration (ms): {t * 1000:.3f} | lm loss: 7.9E+00 |\n"
+            for i, t in enumerate(times, 1)))
+        return file
+
+    def test_seconds(self):
+        plain = document("forecast", EXAMPLE)
+        self.assertIsNone(plain["anchor"])
+        result = document("forecast", EXAMPLE, "--anchor", "1.8")
+        observed = quantile([step["observed_s"] for step in document("replay", EXAMPLE)["steps"]], 0.5)
+        factor = result["anchor"].pop("factor")
+        self.assertAlmostEqual(factor, 1.8 / observed, places=9)
+        self.assertEqual(result["anchor"], {"source": "1.8", "steps": 0, "uses_log_variation": False})
+        for name in ("mean", "std", "min", "max"):
+            self.assertAlmostEqual(result["step_time_s"][name], factor * plain["step_time_s"][name], places=9)
+        self.assertFalse([w for w in result["warnings"] if "profiled steps run slower" in w])
+        self.assertIn("needs a log", result["reason"])
+        self.assertEqual(document("forecast", EXAMPLE, "--anchor", "1800ms")["step_time_s"], result["step_time_s"])
+
+    def test_log(self):
+        times = [9, 2.5, *(1.7 + 0.01 * (i * 7 % 11) for i in range(80)), 30]
+        file = self.log(times)
+        code, out, err = prism("forecast", EXAMPLE, "--anchor", file, "--json")
+        self.assertEqual((code, err), (DONE, ""))
+        result = json.loads(out)
+        self.assertEqual((result["anchor"]["source"], result["anchor"]["steps"]), (str(file), 80))
+        self.assertTrue(result["anchor"]["uses_log_variation"])
+        self.assertEqual([(entry["reason"], entry["count"]) for entry in result["dropped"]],
+                         [("logged step left out: warm-up", 2),
+                          ("logged step left out: over 1.5 times the median (checkpoint, evaluation, hiccup)", 1)])
+        steady = times[2:-1]
+        mean = sum(steady) / len(steady)
+        cv = math.sqrt(sum((t - mean) ** 2 for t in steady) / (len(steady) - 1)) / mean
+        self.assertAlmostEqual(result["step_time_s"]["cv"], cv, delta=0.1 * cv)
+        self.assertAlmostEqual(result["step_time_s"]["quantiles"][2]["value"], quantile(steady, 0.5), delta=0.01)
+        self.assertEqual(result["guarantee"]["bound_s"], 1.8)  # of 80 times, the largest but one; each of 11 comes 7 times
+        text = prism("forecast", EXAMPLE, "--anchor", file)[1]
+        self.assertIn(f"anchor: {file}, 80 unprofiled steps; profiled steps are taken times", text)
+        self.assertIn("with the spread of the log", text)
+
+    def test_mistakes(self):
+        self.assert_fails(BAD_INPUT, "forecast", EXAMPLE, "--anchor", self.folder / "none.log", says=["does not exist"])
+        self.assert_fails(BAD_INPUT, "forecast", EXAMPLE, "--anchor", "0", says=["more than 0"])
+        other = self.folder / "other.txt"
+        other.write_text("nothing\nhere\n")
+        self.assert_fails(BAD_INPUT, "forecast", EXAMPLE, "--anchor", other, says=["no step time found"])
+        self.assert_fails(BAD_INPUT, "forecast", "examples/own-graph", "--anchor", "1", says=["nothing to anchor"])
 
 
 class OwnGraph(CliTest):

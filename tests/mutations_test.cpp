@@ -616,7 +616,7 @@ std::vector<Mutation> text_mutations() {
        refused("format not recognised")},
       {"JsonText",
        csv_text([](const std::string&) { return std::string(R"({"traceEvents": [{"ph": "X"}]})"); }),
-       refused("format not recognised")},
+       refused("no step with GPU work")},
       {"BinaryNoise", csv_text([](const std::string&) { return noise_bytes(20'000); }),
        refused("format not recognised")},
       {"CutInTheMiddleOfALine",

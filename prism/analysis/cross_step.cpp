@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "prism/engine/simulate.hpp"
+#include "prism/model/sampling.hpp"
 
 namespace prism {
 
@@ -77,8 +78,7 @@ StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, Car
         for (std::size_t m = 0; m < old.members; ++m) {
           const double theirs = pool[from * old.members + m];
           const double own = pool[to * old.members + m];
-          // Zero stands for "did not run".
-          values.push_back(theirs != 0 && own != 0 && carried ? theirs : own);
+          values.push_back(did_run(theirs) && did_run(own) && carried ? theirs : own);
         }
       }
     }
@@ -103,9 +103,9 @@ double kept_share(const StepModel& model, const Pair& pair) {
     if (of.category == Category::StepStart) continue;
     const auto pool = model.pools.pool(ClassId(c), 0);
     for (std::size_t m = 0; m < of.members; ++m) {
-      if (pool[pair.second * of.members + m] == 0) continue;
+      if (!did_run(pool[pair.second * of.members + m])) continue;
       ++ran;
-      if (pool[pair.first * of.members + m] == 0) ++kept;
+      if (!did_run(pool[pair.first * of.members + m])) ++kept;
     }
   }
   return ran > 0 ? static_cast<double>(kept) / static_cast<double>(ran) : 0;
@@ -114,8 +114,7 @@ double kept_share(const StepModel& model, const Pair& pair) {
 }  // namespace
 
 std::vector<CrossStep> replay_across_steps(const StepModel& model, const RunControl& control) {
-  const auto is_host = [](const DurationClass& c) { return c.category == Category::HostWork; };
-  if (std::ranges::none_of(model.pools.classes, is_host)) return {};
+  if (!is_kernel_level(model)) return {};
   const std::vector<Pair> pairs = pairs_of(model);
   if (pairs.empty()) return {};
   const std::vector<double> all = replayed(model, pairs, Carry::Everything, control);

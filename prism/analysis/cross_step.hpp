@@ -25,7 +25,7 @@ struct CrossStep {
 };
 
 /// Pairs of different steps of one kind: all of them for at most 8 steps, else from the step of median time to all
-/// others of its kind. Empty for models without host work, whose graphs hold no lags to carry over.
+/// others of its kind. Empty for models that are not of kernels: their graphs hold no lags to carry over.
 std::vector<CrossStep> replay_across_steps(const StepModel& model, const RunControl& control);
 
 }  // namespace prism

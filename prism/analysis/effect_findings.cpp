@@ -57,8 +57,8 @@ std::vector<std::string> describe_effects(const StepModel& model, const StepEffe
   if (in_half(parts, [](const ClassComponents& c) { return c.tests.rank > c.tests.rank_limit; })) {
     findings.push_back("ranks differ lastingly (" +
                        percent(range_of(parts, [](const auto& c) { return c.rank_sd; })) +
-                       " spread by op class over " + std::to_string(model.replicas) +
-                       " replicas): some ranks are slower than others");
+                       " spread by op class over " + std::to_string(model.replicas * model.cells) +
+                       (model.cells > 1 ? " ranks" : " replicas") + "): some ranks are slower than others");
   }
   const Range residual = range_of(parts, [](const auto& c) { return c.residual_sd; });
   if (coupling >= kContentCoupling && residual.high >= kContentSpread) {

@@ -29,20 +29,37 @@ std::optional<double> relative_half_width(const StepSummary& summary) {
   return std::nullopt;
 }
 
-std::vector<double> draw_samples(const Simulation& simulation, const ForecastOptions& options,
-                                 const RunControl& control) {
+std::vector<double> anchored_if(const std::optional<Anchor>& anchor, std::vector<double> samples,
+                                std::uint32_t seed) {
+  return anchor ? anchored(std::move(samples), *anchor, seed) : std::move(samples);
+}
+
+std::vector<double> draw_samples(const Simulation& simulation, const std::optional<Anchor>& anchor,
+                                 const ForecastOptions& options, const RunControl& control) {
   std::vector<double> samples = simulation.step_times_ns(options.seed, 0, options.samples, control);
-  if (!options.precision) return samples;
   // Doubling keeps the number of samples a function of the samples alone, so results stay reproducible.
-  while (samples.size() < options.max_samples) {
-    const auto width = relative_half_width(summarise(samples));
+  while (options.precision && samples.size() < options.max_samples) {
+    const auto width = relative_half_width(summarise(anchored_if(anchor, samples, options.seed)));
     if (width && *width <= *options.precision) break;
     const auto have = static_cast<std::uint32_t>(samples.size());
     const std::uint32_t more = std::min(have, options.max_samples - have);
     const auto added = simulation.step_times_ns(options.seed, have, more, control);
     samples.insert(samples.end(), added.begin(), added.end());
   }
-  return samples;
+  return anchored_if(anchor, std::move(samples), options.seed);
+}
+
+/// The anchor of resampled inputs: the profiled steps of `model`, the log's steps drawn with replacement.
+std::optional<Anchor> resampled_anchor(const StepModel& model, const ForecastOptions& options,
+                                       std::size_t repeat) {
+  if (!options.anchor) return std::nullopt;
+  AnchorSteps steps = *options.anchor;
+  const auto n = static_cast<std::uint32_t>(steps.times_ns.size());
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t word = random_word(options.seed, Purpose::Bootstrap, repeat, 1, i);
+    steps.times_ns[i] = options.anchor->times_ns[index_from_word(word, n)];
+  }
+  return make_anchor(steps, model.observed_ns);
 }
 
 /// What sampling reads; names and provenance of thousands of nodes would be copied hundreds of times.
@@ -71,7 +88,9 @@ std::vector<InputInterval> bootstrap_inputs(const StepModel& full, Sampling samp
     std::ranges::sort(selected);
     const StepModel resampled = with_steps(model, selected);
     const Simulation simulation(resampled, sampling, estimate_step_effects(resampled));
-    auto samples = simulation.step_times_ns(options.seed, 0, kBootstrapSamples, inner);
+    auto samples =
+        anchored_if(resampled_anchor(resampled, options, repeat),
+                    simulation.step_times_ns(options.seed, 0, kBootstrapSamples, inner), options.seed);
     std::ranges::sort(samples);
     for (std::size_t q = 0; q < kReportedQuantiles.size(); ++q) {
       values[q][repeat] = quantile_sorted(samples, kReportedQuantiles[q]);
@@ -97,28 +116,52 @@ bool is_as_observed(const StepModel& model) {
   return model.replicas == model.pool_replicas() || simulated_ranks(model) == job;
 }
 
-/// A distribution-free upper tolerance bound from the observed step times, or why there is none.
-Guarantee guarantee_of(const StepModel& model, std::span<const double> samples_ns) {
-  Guarantee guarantee;
-  const bool profiled = model.step_count() > 0;
-  if (profiled && !is_as_observed(model)) {
-    guarantee.reason =
-        "needs observed steps of a job of " + std::to_string(simulated_ranks(model)) + " ranks";
-    return guarantee;
+/// Values that the guarantee may rest on, what they are, and why there are none.
+struct Basis {
+  std::vector<double> values_ns;
+  std::string what;        ///< "profiled steps"
+  std::string of_values;   ///< "the observed times of 24 profiled steps"
+  std::string impossible;  ///< nothing can be guaranteed, since ...
+};
+
+Basis basis_of(const StepModel& model, const ForecastOptions& options, std::span<const double> samples_ns) {
+  if (model.step_count() == 0) {
+    return {{samples_ns.begin(), samples_ns.end()},
+            "samples",
+            "takes the pools as exact; rests on the samples alone",
+            ""};
   }
-  std::vector<double> values =
-      profiled ? model.observed_ns : std::vector<double>(samples_ns.begin(), samples_ns.end());
-  std::ranges::sort(values);
-  const auto rank = tolerance_upper_rank(values.size(), guarantee.p, guarantee.confidence);
+  if (!is_as_observed(model)) {
+    return {
+        {}, "", "", "needs observed steps of a job of " + std::to_string(simulated_ranks(model)) + " ranks"};
+  }
+  if (!options.anchor) {
+    return {model.observed_ns, "profiled steps",
+            "rests on the observed times of " + std::to_string(model.step_count()) + " profiled steps", ""};
+  }
+  if (!options.anchor->is_log || options.anchor->averaged > 1) {
+    return {{}, "", "", "needs a log of the times of single unprofiled steps as anchor"};
+  }
+  const std::vector<double>& times = options.anchor->times_ns;
+  return {times, "unprofiled steps",
+          "rests on the times of " + std::to_string(times.size()) + " unprofiled steps", ""};
+}
+
+/// A distribution-free upper tolerance bound from observed step times, or why there is none.
+Guarantee guarantee_of(const StepModel& model, const ForecastOptions& options,
+                       std::span<const double> samples_ns) {
+  Guarantee guarantee;
+  Basis basis = basis_of(model, options, samples_ns);
+  guarantee.reason = basis.impossible;
+  if (!basis.impossible.empty()) return guarantee;
+  std::ranges::sort(basis.values_ns);
+  const auto rank = tolerance_upper_rank(basis.values_ns.size(), guarantee.p, guarantee.confidence);
   if (rank) {
-    guarantee.bound_ns = values[*rank - 1];
-    guarantee.reason =
-        profiled ? "rests on the observed times of " + std::to_string(values.size()) + " profiled steps"
-                 : "takes the pools as exact; rests on the samples alone";
+    guarantee.bound_ns = basis.values_ns[*rank - 1];
+    guarantee.reason = basis.of_values;
   } else {
     guarantee.reason = "needs " + std::to_string(tolerance_min_samples(guarantee.p, guarantee.confidence)) +
-                       " " + (profiled ? "profiled steps" : "samples") + ", there are " +
-                       std::to_string(values.size());
+                       " " + basis.what + ", there are " + std::to_string(basis.values_ns.size());
   }
   return guarantee;
 }
@@ -169,18 +212,25 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
     throw InputError({model.source, {}, {}}, "one profiled step says nothing about the spread between steps",
                      "prism replay shows that step; profile 16 steps or more for a forecast");
   }
+  if (options.anchor && !profiled) {
+    throw InputError({model.source, {}, {}}, "nothing to anchor: the pools are not from profiled steps",
+                     "leave --anchor out, or scale the pools");
+  }
   ForecastResult result;
+  if (options.anchor) result.anchor = make_anchor(*options.anchor, model.observed_ns);
   result.sampling = options.sampling.value_or(default_sampling(model));
-  const Simulation simulation(model, result.sampling, estimate_step_effects(model));
+  const StepEffects effects = estimate_step_effects(model);
+  const Simulation simulation(model, result.sampling, effects);
   const auto begin = std::chrono::steady_clock::now();
-  result.samples_ns = draw_samples(simulation, options, control);
+  result.samples_ns = draw_samples(simulation, result.anchor, options, control);
   result.sampling_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.summary = summarise(result.samples_ns);
   result.nodes_per_sample = simulation.nodes_per_sample();
   if (profiled && options.input_intervals) {
     result.input_intervals = bootstrap_inputs(model, result.sampling, options, control);
   }
-  result.guarantee = guarantee_of(model, result.samples_ns);
+  result.spread = find_spread_sources(model, result.sampling, effects, options.seed, control);
+  result.guarantee = guarantee_of(model, options, result.samples_ns);
   result.windows = windows_of(model);
 
   if (profiled && model.replicas == model.pool_replicas()) {
@@ -188,7 +238,9 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   }
   for (std::string& warning : extension_warnings(model)) result.warnings.push_back(std::move(warning));
   if (profiled) warn_few_steps(model, result.warnings);
-  if (profiled) {
+  if (result.anchor) {
+    for (const std::string& warning : result.anchor->warnings) result.warnings.push_back(warning);
+  } else if (profiled) {
     result.warnings.push_back(
         "profiled steps run slower than unprofiled ones; this forecast is of the job as profiled");
   }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "prism/analysis/anchor.hpp"
+#include "prism/analysis/spread_sources.hpp"
 #include "prism/engine/summary.hpp"
 #include "prism/model/sampling.hpp"
 #include "prism/model/step_model.hpp"
@@ -26,6 +28,7 @@ struct ForecastOptions {
   std::optional<double> precision;        ///< sample until the p95 interval is within +- this share of p95
   std::uint32_t max_samples = 1'000'000;  ///< where --precision gives up
   bool input_intervals = true;            ///< bootstrap over profiled steps
+  std::optional<AnchorSteps> anchor;      ///< unprofiled steps that it is scaled to; needs profiled steps
 };
 
 /// Interval of one quantile over resampled inputs.
@@ -56,15 +59,18 @@ struct ForecastResult {
   std::vector<double> samples_ns;  ///< in order of sample number
   StepSummary summary;
   std::vector<InputInterval> input_intervals;  ///< at kReportedQuantiles; empty without profiled steps
+  std::optional<Anchor> anchor;  ///< if there was one; samples, summary and intervals are anchored
   Guarantee guarantee;
   std::vector<ProfiledWindow> windows;  ///< empty without profiled steps
+  SpreadSources spread;                 ///< which pools make the distribution wide
   std::vector<std::string> warnings;
   std::uint64_t nodes_per_sample = 0;
   double sampling_seconds = 0;  ///< wall time of the samples alone, for --timing
 };
 
 /// The forecast, with warnings of the replay of the profiled steps. A model that was extended is not its own
-/// recording any more: replay the model it was made from. Throws InputError if the sampling model needs profiled steps that are not there, or there is only one.
+/// recording any more: replay the model it was made from. Throws InputError if the sampling model or the anchor
+/// needs profiled steps that are not there, or there is only one.
 ForecastResult forecast(const StepModel& model, const ForecastOptions& options, const RunControl& control);
 
 }  // namespace prism

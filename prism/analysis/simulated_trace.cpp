@@ -7,9 +7,6 @@
 #include <numeric>
 #include <set>
 
-#include "prism/engine/draws.hpp"
-#include "prism/stats/random.hpp"
-#include "prism/trace/error.hpp"
 #include "prism/trace/op_type.hpp"
 
 namespace prism {
@@ -61,44 +58,12 @@ CollectiveNames names_of(const DurationClass& c, bool pair) {
 
 }  // namespace
 
-std::vector<SimulatedStep> simulate_steps(const StepModel& model, const SimulatedStepsOptions& options,
-                                          const RunControl& control) {
-  std::vector<std::pair<int, std::uint32_t>> wanted;  // number, sample
-  Sampling sampling = Sampling::Recorded;
-  if (options.recorded_steps) {
-    for (std::size_t k = 0; k < model.step_count(); ++k) {
-      const int number = model.steps[k];
-      if (number < options.recorded_steps->first || number > options.recorded_steps->second) continue;
-      wanted.emplace_back(number, static_cast<std::uint32_t>(k));
-    }
-    if (wanted.empty()) {
-      throw InputError(
-          {model.source, {}, {}},
-          "there is no profiled step " + std::to_string(options.recorded_steps->first) +
-              (model.step_count() > 0 ? "; profiled are steps " + std::to_string(model.steps.front()) +
-                                            " to " + std::to_string(model.steps.back())
-                                      : "; the pools are not from profiled steps"),
-          "prism inspect lists them; --sample N draws a step");
-    }
-  } else {
-    sampling = options.sampling.value_or(default_sampling(model));
-    for (std::uint32_t i = options.samples.first; i <= options.samples.second; ++i) {
-      wanted.emplace_back(static_cast<int>(i), i);
-    }
-  }
-  const StepEffects effects =
-      sampling == Sampling::Hierarchical ? estimate_step_effects(model) : StepEffects{};
-  const Draws draws(model, sampling, effects);
-  std::vector<SimulatedStep> steps;
-  for (const auto& [number, sample] : wanted) {
-    control.check_cancelled();
-    steps.push_back({number, reference_times(model, draws, options.seed, sample)});
-  }
-  return steps;
-}
-
 SimulatedTraces::SimulatedTraces(const StepModel& model, std::span<const SimulatedStep> steps)
     : model_(model), steps_(steps) {
+  if (has_lanes(model)) {
+    kernels_.emplace(model, steps, kFirstStepNs);
+    return;
+  }
   const std::size_t ranks = std::size_t{model.replicas} * model.template_ranks;
   global_rank_.resize(ranks);
   std::iota(global_rank_.begin(), global_rank_.end(), 0);
@@ -131,17 +96,15 @@ void SimulatedTraces::find_communications() {
     const auto type = op_type_of(class_of(model_, model_.nodes[node]).key);
     return type && is_recv(*type);
   };
-  std::map<std::vector<std::int32_t>, std::size_t> groups;
   for (Communication& c : communications_) {
     c.pair = c.members.size() == 2 && receives(c.members[0].first) != receives(c.members[1].first);
-    c.group = group_of(c, groups);
-    c.ordinal = group_ops_[c.group]++;
+    c.group = group_of(c);
+    c.ordinal = groups_.next_ordinal(c.group);
   }
 }
 
 /// The process group with exactly the ranks of a communication.
-std::size_t SimulatedTraces::group_of(const Communication& communication,
-                                      std::map<std::vector<std::int32_t>, std::size_t>& known) {
+std::size_t SimulatedTraces::group_of(const Communication& communication) {
   std::set<std::int32_t> ranks;
   bool one_replica = true;
   for (const auto& [node, replica] : communication.members) {
@@ -149,14 +112,8 @@ std::size_t SimulatedTraces::group_of(const Communication& communication,
     one_replica = one_replica && replica == communication.members.front().second;
   }
   const std::vector<std::int32_t> members(ranks.begin(), ranks.end());
-  const auto [found, is_new] = known.try_emplace(members, groups_.size());
-  if (is_new) {
-    groups_.push_back({std::to_string(groups_.size()),
-                       one_replica ? "PIPELINE_MODEL_PARALLEL_GROUP" : "DATA_PARALLEL_GROUP",
-                       static_cast<std::int32_t>(members.size()), members});
-    group_ops_.push_back(0);
-  }
-  return found->second;
+  return groups_.add(members, one_replica ? "PIPELINE_MODEL_PARALLEL_GROUP" : "DATA_PARALLEL_GROUP",
+                     static_cast<std::int32_t>(members.size()), true);
 }
 
 void SimulatedTraces::find_sources() {
@@ -236,18 +193,9 @@ class SimulatedTraces::RankWriter {
   void describe() {
     trace_.names = {""};
     trace_.rank = all_.global_rank_[index_];
-    const auto highest = *std::ranges::max_element(all_.global_rank_);
-    trace_.world_size = static_cast<int>(std::max<std::int64_t>(model_.mesh.world_size(), highest + 1));
-    trace_.backend = "nccl";
-    trace_.gpu_name = "simulated";
-    trace_.host = "simulated";
-    trace_.base_time_ns = kBaseTimeNs;
-    trace_.absolute_time = true;
     const std::string process = std::to_string(kProcess + *trace_.rank);
     trace_.threads = {process + "/" + process};
-    for (const ProcessGroup& group : all_.groups_) {
-      if (std::ranges::binary_search(group.members, *trace_.rank)) trace_.groups.push_back(group);
-    }
+    trace_.groups = all_.groups_.of_rank(*trace_.rank);
   }
 
   void mark_start() {
@@ -420,10 +368,8 @@ class SimulatedTraces::RankWriter {
     record.group_description = name(group.description);
     record.group_size = group.size;
     record.members = group.members;
-    record.sequence =
-        static_cast<std::int64_t>(step) * all_.group_ops_[communication.group] + communication.ordinal + 1;
-    record.comms_id = mix_id(mix_id(communication.group, static_cast<std::uint64_t>(record.sequence)),
-                             communication.pair ? 1 : 0);
+    record.sequence = all_.groups_.sequence(communication.group, step, communication.ordinal);
+    record.comms_id = simulated_comms_id(communication.group, record.sequence, communication.pair);
     if (communication.pair) {
       const auto& [first, second] = std::pair(communication.members[0], communication.members[1]);
       const auto& peer = first.first == node && first.second == replica_ ? second : first;
@@ -450,7 +396,21 @@ class SimulatedTraces::RankWriter {
 };
 
 RankTrace SimulatedTraces::rank(std::size_t index) const {
-  return RankWriter(*this, index).run();
+  RankTrace trace = kernels_ ? kernels_->rank(index) : RankWriter(*this, index).run();
+  trace.world_size = world_size();
+  trace.backend = "nccl";
+  trace.gpu_name = "simulated";
+  trace.host = "simulated";
+  trace.common_clock = "simulated";
+  trace.base_time_ns = kBaseTimeNs;
+  trace.absolute_time = true;
+  return trace;
+}
+
+int SimulatedTraces::world_size() const {
+  if (kernels_) return kernels_->world_size();
+  const auto highest = *std::ranges::max_element(global_rank_);
+  return static_cast<int>(std::max<std::int64_t>(model_.mesh.world_size(), highest + 1));
 }
 
 }  // namespace prism

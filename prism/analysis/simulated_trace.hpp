@@ -6,12 +6,14 @@
 //   const SimulatedTraces traces(model, steps);
 //   for (std::size_t i = 0; i < traces.rank_count(); ++i) use(traces.rank(i));
 //
-// An op is a kernel on its rank: compute and local ops on stream 7, communication on streams from 20 on, one
-// per pool key. A communication's kernel begins when its own rank has arrived and ends with the transfer, so
-// waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without length
-// leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
-// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges between ranks that are no
-// communication.
+// Of an op-level model an op is a kernel on its rank: compute and local ops on stream 7, communication on streams
+// from 20 on, one per pool key. A communication's kernel begins when its own rank has arrived and ends with the
+// transfer, so waiting is inside, as in recorded traces. Delays are gaps between kernels; joins and ops without
+// length leave none. The host launches everything ahead of time, with events and recorded synchronisations wherever
+// an op waits for another stream, and awaits the device in the end. What a profiler cannot record is lost: edges
+// between ranks that are no communication.
+//
+// Of a kernel-level model (kernel_traces.hpp) calls happen on their threads and ops on their streams as simulated.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +24,28 @@
 #include <utility>
 #include <vector>
 
-#include "prism/engine/reference.hpp"
-#include "prism/model/sampling.hpp"
-#include "prism/model/step_model.hpp"
-#include "prism/run/control.hpp"
+#include "prism/analysis/kernel_traces.hpp"
+#include "prism/analysis/simulated_groups.hpp"
+#include "prism/analysis/simulated_steps.hpp"
 #include "prism/trace/rank_trace.hpp"
 
 namespace prism {
-
-struct SimulatedStepsOptions {
-  std::optional<std::pair<int, int>> recorded_steps;  ///< replay these profiled steps (inclusive), or else
-  std::pair<std::uint32_t, std::uint32_t> samples{0, 0};  ///< draw these samples (inclusive)
-  std::optional<Sampling> sampling;                       ///< of samples; else default_sampling()
-  std::uint32_t seed = 1;
-};
-
-/// One step with all node times.
-struct SimulatedStep {
-  int number = 0;  ///< profiled step or sample number
-  NodeTimes times;
-};
-
-/// Throws InputError if a profiled step is asked for that the model does not have.
-std::vector<SimulatedStep> simulate_steps(const StepModel& model, const SimulatedStepsOptions& options,
-                                          const RunControl& control);
 
 class SimulatedTraces {
  public:
   /// Keeps references to both.
   SimulatedTraces(const StepModel& model, std::span<const SimulatedStep> steps);
 
-  [[nodiscard]] std::size_t rank_count() const { return global_rank_.size(); }
+  [[nodiscard]] std::size_t rank_count() const {
+    return kernels_ ? kernels_->rank_count() : global_rank_.size();
+  }
 
   /// The trace of rank number `index` (ordered by replica, then template rank), steps one after the other.
   ///
-  /// Times are Unix nanoseconds of a made-up date. A short kernel without a launch ends where the first step
-  /// begins, so that the first step's time is known too: every step's time is its last GPU end less the one
-  /// before.
+  /// Times are Unix nanoseconds of a made-up date, by one clock. A kernel without a launch ends where the first
+  /// step begins, so that the first step's time is known too: every step's time is its last GPU end over the ranks
+  /// less the one before. Kernel-level steps that cannot follow each other on some rank (its host or a stream would
+  /// do two things at once) have a pause between them; an op that was launched in it ends where the step begins.
   [[nodiscard]] RankTrace rank(std::size_t index) const;
 
  private:
@@ -78,19 +65,19 @@ class SimulatedTraces {
   [[nodiscard]] std::size_t at(NodeId node, std::uint32_t replica) const {
     return std::size_t{node.value} * model_.replicas + replica;
   }
+  [[nodiscard]] int world_size() const;
   void find_communications();
   void find_sources();
-  [[nodiscard]] std::size_t group_of(const Communication& communication,
-                                     std::map<std::vector<std::int32_t>, std::size_t>& known);
+  [[nodiscard]] std::size_t group_of(const Communication& communication);
 
   const StepModel& model_;
   std::span<const SimulatedStep> steps_;
+  std::optional<KernelTraces> kernels_;      // of a kernel-level model; what follows is of op-level ones
   std::vector<int> global_rank_;             // by rank index
   std::vector<std::int64_t> step_start_ns_;  // per step, and the end of the last
   std::vector<Communication> communications_;
   std::vector<std::optional<std::size_t>> communication_of_;  // [node * replicas + replica]
-  std::vector<ProcessGroup> groups_;
-  std::vector<std::int64_t> group_ops_;  // per group: communications in a step
+  SimulatedGroups groups_;
   IdVector<NodeId, std::vector<NodeId>>
       sources_;  // ops behind a node's predecessors, through joins and delays
 };

@@ -17,28 +17,23 @@ constexpr std::size_t kNodeBudget = 8'000'000;
 constexpr std::size_t kFewestSamples = 32;
 constexpr std::size_t kMostSamples = 256;
 
-/// Time of each pool key on the critical path of one sample.
+/// Finds the critical path of a sample.
 class PathWalk {
  public:
-  PathWalk(const StepModel& model, const std::vector<std::size_t>& key_of_class)
-      : model_(model), key_of_class_(key_of_class), followed_(model.graph.size(), false) {
+  explicit PathWalk(const StepModel& model) : model_(model), followed_(model.graph.size(), false) {
     for (std::size_t i = 0; i < model.graph.size(); ++i) {
       for (const NodeId before : model.graph.predecessors(NodeId(i))) followed_[before.value] = true;
     }
   }
 
-  void walk(const NodeTimes& times, std::vector<double>& per_key) const {
-    const std::size_t replicas = model_.replicas;
-    std::size_t at = last(times);
-    for (;;) {
-      const NodeId node(at / replicas);
-      if (model_.nodes[node].kind != NodeKind::Join) {
-        per_key[key_of_class_[model_.nodes[node].duration_class.value]] += times.duration_ns[at];
-      }
-      const std::size_t before = latest_before(times, node, at % replicas);
-      if (before == kNone) return;
-      at = before;
+  /// Nodes on the path, [node * D + replica], last first.
+  [[nodiscard]] std::vector<std::size_t> path(const NodeTimes& times) const {
+    std::vector<std::size_t> nodes;
+    for (std::size_t at = last(times); at != kNone;) {
+      nodes.push_back(at);
+      at = latest_before(times, NodeId(at / model_.replicas), at % model_.replicas);
     }
+    return nodes;
   }
 
  private:
@@ -71,12 +66,20 @@ class PathWalk {
   }
 
   const StepModel& model_;
-  const std::vector<std::size_t>& key_of_class_;
   std::vector<bool> followed_;
 };
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Criticality: the share of samples in which a node lies on the critical path, [node * D + replica].
+std::vector<double> criticality(const std::vector<std::vector<std::size_t>>& paths, std::size_t nodes) {
+  std::vector<double> share(nodes, 0);
+  for (const auto& path : paths) {
+    for (const std::size_t at : path) share[at] += 1 / static_cast<double>(paths.size());
+  }
+  return share;
 }
 
 }  // namespace
@@ -86,40 +89,52 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
   SpreadSources result;
   const std::size_t nodes = std::max<std::size_t>(1, model.graph.size() * model.replicas);
   result.samples = std::clamp(kNodeBudget / nodes, kFewestSamples, kMostSamples);
-  std::map<std::string, std::size_t> key_index;
-  std::vector<SpreadSource> sources;
-  std::vector<std::size_t> key_of_class;
-  for (const DurationClass& c : model.pools.classes) {
-    const auto [place, is_new] = key_index.try_emplace(c.key, sources.size());
-    if (is_new) sources.push_back({.key = c.key, .category = c.category});
-    key_of_class.push_back(place->second);
-  }
   const Draws draws(model, sampling, effects);
-  const PathWalk path(model, key_of_class);
-  std::vector<std::vector<double>> on_path(result.samples, std::vector<double>(sources.size(), 0));
+  const PathWalk walk(model);
+  std::vector<std::vector<std::size_t>> paths(result.samples);
+  std::vector<std::vector<float>> durations(result.samples);
   std::vector<double> steps(result.samples);
   RunControl quiet = control;
   quiet.progress = {};
   parallel_for(result.samples, quiet, [&](std::size_t sample, std::size_t) {
     const NodeTimes times = reference_times(model, draws, seed, static_cast<std::uint32_t>(sample));
     steps[sample] = times.step_ns;
-    path.walk(times, on_path[sample]);
+    paths[sample] = walk.path(times);
+    durations[sample].reserve(times.duration_ns.size());
+    for (const double time : times.duration_ns)
+      durations[sample].push_back(did_run(time) ? static_cast<float>(time) : 0);
   });
   const double mean = mean_of(steps);
   double variance = 0;
   for (const double step : steps) variance += (step - mean) * (step - mean);
   if (variance == 0) return result;
-  for (std::size_t key = 0; key < sources.size(); ++key) {
-    std::vector<double> values;
-    for (const auto& sample : on_path) values.push_back(sample[key]);
-    sources[key].mean_ns = mean_of(values);
+
+  std::map<std::string, SpreadSource> by_key;
+  std::map<std::int32_t, double> by_rank;
+  double on_path = 0;
+  const std::vector<double> critical = criticality(paths, nodes);
+  for (std::size_t at = 0; at < nodes; ++at) {
+    const Node& node = model.nodes[NodeId(at / model.replicas)];
+    if (critical[at] == 0 || node.kind == NodeKind::Join) continue;
+    double own_mean = 0;
+    double covariance = 0;
     for (std::size_t s = 0; s < steps.size(); ++s) {
-      sources[key].share += (values[s] - sources[key].mean_ns) * (steps[s] - mean) / variance;
+      own_mean += static_cast<double>(durations[s][at]) / static_cast<double>(steps.size());
+      covariance += static_cast<double>(durations[s][at]) * (steps[s] - mean);
     }
+    const DurationClass& pool = model.pools.classes[node.duration_class];
+    SpreadSource& source = by_key[pool.key];
+    source.key = pool.key;
+    source.category = pool.category;
+    source.mean_ns += critical[at] * own_mean;
+    source.share += critical[at] * covariance / variance;
+    by_rank[node.rank] += critical[at] * own_mean;
+    on_path += critical[at] * own_mean;
   }
-  std::erase_if(sources, [](const SpreadSource& s) { return s.share == 0 && s.mean_ns == 0; });
-  std::ranges::stable_sort(sources, std::ranges::greater{}, &SpreadSource::share);
-  result.sources = std::move(sources);
+  for (auto& [key, source] : by_key) result.sources.push_back(std::move(source));
+  std::ranges::stable_sort(result.sources, std::ranges::greater{}, &SpreadSource::share);
+  for (const auto& [rank, time] : by_rank) result.ranks.push_back({rank, time / on_path});
+  std::ranges::stable_sort(result.ranks, std::ranges::greater{}, &RankOnPath::share);
   return result;
 }
 

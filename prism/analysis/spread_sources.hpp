@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which ops make the step-time distribution wide.
 //
-// The critical path of a sample is the chain of nodes whose durations add up to its step time. So over many
-// samples the variance of the step time is the sum, over pools, of the covariance between the pool's time on
-// the path and the step time: an exact split, in which a pool that is long but constant counts for nothing and
-// one that delays slow steps more than fast ones counts for much.
+// An op's criticality is the share of samples in which it lies on the critical path. To first order the step time is
+// the sum of all durations weighted by it, so the covariance of a pool's weighted durations with the step time is its
+// part of the variance. A pool that is long but constant counts for nothing, and so does one that is never critical.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +26,16 @@ struct SpreadSource {
       0;  ///< of the step time's variance; the shares of all sources add up to 1 and may be negative
 };
 
+/// How much of the critical path lies on a rank of the template (of any replica).
+struct RankOnPath {
+  std::int32_t rank = 0;  ///< template rank
+  double share = 0;       ///< of the time on the path, mean over samples
+};
+
 struct SpreadSources {
   std::size_t samples = 0;
   std::vector<SpreadSource> sources;  ///< largest share first; empty if all samples take equally long
+  std::vector<RankOnPath> ranks;      ///< largest share first
 };
 
 /// From as many of the first samples as fit a budget of node evaluations, at least 32 and at most 256.

@@ -60,12 +60,12 @@ constexpr std::array<Field<KinetoArgs>, 22> kArgs = {{
     {"Concrete Inputs", &KinetoArgs::inputs},
     {"Input Dims", &KinetoArgs::input_dims},
 }};
-constexpr std::array<Field<KinetoEvent>, 5> kTimes = {{
-    {"ts", &KinetoEvent::start},
-    {"dur", &KinetoEvent::duration},
-    {"pid", &KinetoEvent::pid},
-    {"tid", &KinetoEvent::tid},
-    {"id", &KinetoEvent::id},
+constexpr std::array<Field<KinetoHead>, 5> kTimes = {{
+    {"ts", &KinetoHead::start},
+    {"dur", &KinetoHead::duration},
+    {"pid", &KinetoHead::pid},
+    {"tid", &KinetoHead::tid},
+    {"id", &KinetoHead::id},
 }};
 
 /// The fields by key length and first letter: two keys at most share a place.
@@ -114,6 +114,8 @@ bool next_key(JsonText& text, bool& more) {
 bool read_args(JsonText& text, KinetoEvent& event) {
   if (text.peek() != '{') return text.skip_value();
   ++text.p;
+  if (event.has_args) event.args = KinetoArgs{};  // the key is repeated
+  event.has_args = true;
   std::uint32_t seen = 0;
   bool more = text.peek() != '}';
   if (!more) ++text.p;
@@ -214,7 +216,8 @@ KinetoKind kineto_kind(std::string_view category) {
 }
 
 bool read_kineto_event(JsonText& text, bool with_flows, KinetoEvent& event) {
-  event = KinetoEvent{};
+  if (event.has_args) event.args = KinetoArgs{};
+  static_cast<KinetoHead&>(event) = KinetoHead{};
   if (!text.take('{')) return false;
   bool has_category = false;
   bool has_name = false;
@@ -255,7 +258,6 @@ bool read_kineto_event(JsonText& text, bool with_flows, KinetoEvent& event) {
       see(kArgsKey);
       const bool known = has_category && (has_name || event.kind != KinetoKind::CpuOp);
       if (known && wants_args(event)) {
-        event.args = KinetoArgs{};
         if (!read_args(text, event)) return false;
         args_at = nullptr;
       } else {
@@ -264,7 +266,7 @@ bool read_kineto_event(JsonText& text, bool with_flows, KinetoEvent& event) {
         if (!text.skip_value()) return false;
       }
     } else {
-      const Field<KinetoEvent>* field = nullptr;
+      const Field<KinetoHead>* field = nullptr;
       for (const auto& candidate : kTimes) {
         if (candidate.key == key) field = &candidate;
       }

@@ -45,15 +45,20 @@ struct KinetoArgs {
   std::string_view input_dims;  ///< "Input Dims", likewise
 };
 
-struct KinetoEvent {
+struct KinetoHead {
   char phase = 0;  ///< 'X', 'B', 'E', 's', ...; 0: none
   KinetoKind kind = KinetoKind::Other;
   bool flow = false;     ///< category of launch flows
   bool skipped = false;  ///< of no use; nothing below is filled
   bool repeated_key = false;
   bool name_has_escape = false;
+  bool has_args = false;  ///< `args` of the event are of use and were there
   std::string_view name, pid, tid, start, duration, id;
-  KinetoArgs args;
+};
+
+/// In two parts, as most events need the first only, and clearing the second takes longer than reading them.
+struct KinetoEvent : KinetoHead {
+  KinetoArgs args;  ///< all empty without `has_args`
 };
 
 /// Takes the event at which `text` stands (an opening brace). Fails like all of JsonText. The event's fields

@@ -121,12 +121,13 @@ bool read_devices(JsonText& text, KinetoMetadata& metadata) {
 
 bool is_kineto_metadata(std::string_view key) {
   return key == "distributedInfo" || key == "deviceProperties" || key == "computeProperties" ||
-         key == "baseTimeNanoseconds" || key == "host_name";
+         key == "baseTimeNanoseconds" || key == "host_name" || key == "common_clock";
 }
 
 bool read_kineto_metadata(std::string_view key, JsonText& text, KinetoMetadata& metadata) {
   if (key == "distributedInfo") return read_distributed_info(text, metadata);
   if (key == "host_name") return read_text(text, metadata.host);
+  if (key == "common_clock") return read_text(text, metadata.common_clock);
   if (key != "baseTimeNanoseconds") return read_devices(text, metadata);
   constexpr std::int64_t kMostNanos = 4'000'000'000'000'000'000;  // 2096
   std::string_view value;

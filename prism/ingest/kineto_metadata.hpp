@@ -19,6 +19,7 @@ struct KinetoMetadata {
   std::optional<int> world_size;
   std::string backend;
   std::string host;
+  std::string common_clock;
   std::optional<std::int64_t> base_time_ns;
   std::vector<ProcessGroup> groups;
   std::vector<std::pair<std::int32_t, std::string>> devices;  ///< number and name

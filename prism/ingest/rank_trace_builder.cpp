@@ -477,6 +477,7 @@ RankTrace RankTraceBuilder::finish(KinetoMetadata metadata) {
   trace_.world_size = metadata.world_size;
   trace_.backend = std::move(metadata.backend);
   trace_.host = std::move(metadata.host);
+  trace_.common_clock = std::move(metadata.common_clock);
   trace_.groups = std::move(metadata.groups);
   const auto used_device = std::ranges::find_if(metadata.devices, [&](const auto& device) {
     return !trace_.gpu_ops.empty() && device.first == trace_.gpu_ops.front().device;

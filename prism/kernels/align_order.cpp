@@ -2,27 +2,35 @@
 #include "prism/kernels/align_order.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace prism {
 
 namespace {
 
-constexpr std::int64_t kSlackNs = 50'000;          // clock error and exit skew after alignment
-constexpr std::int64_t kLooseSlackNs = 1'000'000;  // between members that need not overlap
+constexpr double kMinSlackNs = 2'000;  // clock error where all ends agree
+constexpr double kMaxSlackNs = 50'000;
+constexpr std::int64_t kLooseSlackNs = 1'000'000;   // between members that need not overlap
+constexpr std::int64_t kSampleNoiseNs = 5'000'000;  // a sampled pair may be odd
 constexpr std::int64_t kNeighbourFloorNs =
     10'000;  // ends closer than this are not compared with the neighbours'
 constexpr std::int64_t kNeighbourRatio = 4;
-constexpr double kSdFromMad = 1.4826;
+constexpr double kSlackSpreads = 2;
+// Ends of matched collectives scatter by up to 100 us, and of long ones by up to a quarter of their duration (8 ranks of
+// one machine: median 20 us, largest 188 us of 0.5 ms).
+constexpr std::int64_t kEndNoiseNs = 100'000;
+constexpr std::int64_t kEndNoiseShare = 4;
+// What it takes to believe that a known clock is off by so much: no matter what, agreeing ends, and agreeing ends of
+// more and more pairs.
+constexpr std::int64_t kSynchronisedNs = 100'000;
+constexpr std::int64_t kSmallSkewNs = 1'000'000;
+constexpr double kAgreeingSpreadNs = 50'000;
+constexpr std::size_t kPairsForSkew = 8;
+constexpr std::size_t kPairsForAnySkew = 16;
 constexpr double kClearlyBetter = 2;
-constexpr std::size_t kEvidencePairs = 8;  // to believe a shift with a skew that is not plausible
 constexpr std::size_t kMaxComparisons = std::size_t{1} << 26;
-
-std::int64_t median(std::vector<std::int64_t>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 class Search {
  public:
@@ -31,39 +39,91 @@ class Search {
       : a_(a), b_(b), prior_(prior), timing_(timing) {}
 
   OrderResult run() {
-    collect();
+    // Long sequences have many shifts, of which known clocks leave few.
+    if (prior_ && timing_ == PairTiming::Collective) {
+      collect(true);
+      std::vector<OrderAlignment> near = believed();
+      if (!near.empty()) return pick(near);
+      fitting_.clear();
+    }
+    collect(false);
+    std::vector<OrderAlignment> all = believed();
+    if (!all.empty() && !out_of_budget_) return pick(all);
     OrderResult result;
-    if (out_of_budget_) {
-      result.failure.reason = "too many possible shifts to compare";
-      return result;
-    }
-    if (prior_) {
-      std::vector<OrderAlignment> near;
-      for (const OrderAlignment& candidate : fitting_) {
-        if (std::abs(candidate.offset_ns - prior_->offset_ns) <= prior_->tolerance_ns)
-          near.push_back(candidate);
-      }
-      if (!near.empty()) return pick(near, prior_->offset_ns);
-    }
-    // Clocks that are far apart or unrelated: only much agreeing evidence says so.
-    const std::size_t most = most_pairs();
-    std::erase_if(fitting_, [&](const OrderAlignment& candidate) {
-      return candidate.pairs * 2 < most || (prior_ && candidate.pairs < kEvidencePairs);
-    });
-    if (!fitting_.empty()) return pick(fitting_, std::nullopt);
     result.failure = misfit_;
+    if (out_of_budget_) {
+      result.failure.reason = "can be shifted in too many ways to compare";
+    } else if (result.failure.reason.empty() && !fitting_.empty()) {
+      result.failure.in_a = a_.size() - 1;
+      result.failure.in_b = b_.size() - 1;
+      result.failure.reason = "fit only if their clocks differ by more than so few ops can show";
+    }
     return result;
   }
 
  private:
+  std::vector<OrderAlignment> believed() const {
+    const std::size_t most = most_pairs();
+    std::vector<OrderAlignment> candidates;
+    for (const OrderAlignment& candidate : fitting_) {
+      if ((candidate.pairs + candidate.odd.size()) * 2 >= most && is_believable(candidate)) {
+        candidates.push_back(candidate);
+      }
+    }
+    return candidates;
+  }
+
+  bool is_believable(const OrderAlignment& candidate) const {
+    if (timing_ == PairTiming::SendFirst) return true;
+    const bool agrees = candidate.clock.spread_ns <= kAgreeingSpreadNs;
+    if (!prior_) return agrees;
+    const std::int64_t change = std::abs(candidate.clock.offset_ns - prior_->offset_ns);
+    if (change <= kSynchronisedNs) return true;
+    if (change <= kSmallSkewNs) return agrees;
+    return agrees && candidate.pairs >= (change <= prior_->tolerance_ns ? kPairsForSkew : kPairsForAnySkew);
+  }
+
+  /// How many ops of one recording lie within the time of the other, by the clocks as they are known.
+  std::size_t recorded_by_both() const {
+    const auto count_within = [](std::span<const OrderedOp> ops, std::span<const OrderedOp> window,
+                                 std::int64_t offset) {
+      const std::int64_t begin = window.front().start_ns + offset;
+      const std::int64_t end = window.back().end_ns + offset;
+      return std::ranges::count_if(
+          ops, [&](const OrderedOp& op) { return op.end_ns >= begin && op.end_ns <= end; });
+    };
+    return static_cast<std::size_t>(
+        std::min(count_within(b_, a_, prior_->offset_ns), count_within(a_, b_, -prior_->offset_ns)));
+  }
+
+  /// How many pairs the right shift should have about: what both recorded by known clocks; else no fewer than any shift.
   std::size_t most_pairs() const {
+    if (prior_ && timing_ == PairTiming::Collective) return recorded_by_both();
     std::size_t most = std::min(a_.size(), b_.size());
-    // A short sequence at one end of a long one may share little with it.
     for (const OrderAlignment& candidate : fitting_) most = std::max(most, candidate.pairs);
     return most;
   }
 
-  void collect() {
+  /// Whether the clocks that a shift asks for can be near the known ones, by a sample of its pairs.
+  bool may_be_near(std::ptrdiff_t shift) const {
+    const auto [first, end] = common_range(shift);
+    std::array<std::int64_t, 3> change{};
+    for (std::size_t k = 0; k < change.size(); ++k) {
+      const std::size_t i = first + (end - first) * (k + 1) / (change.size() + 1);
+      change[k] = std::abs(b_[i].end_ns - in_a(i, shift).end_ns - prior_->offset_ns);
+    }
+    std::ranges::sort(change);
+    return change[1] <= prior_->tolerance_ns + kSampleNoiseNs;
+  }
+
+  /// Positions in b that have a partner in a.
+  std::pair<std::size_t, std::size_t> common_range(std::ptrdiff_t shift) const {
+    return {static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, -shift)),
+            static_cast<std::size_t>(std::min<std::ptrdiff_t>(
+                static_cast<std::ptrdiff_t>(b_.size()), static_cast<std::ptrdiff_t>(a_.size()) - shift))};
+  }
+
+  void collect(bool only_near) {
     const auto na = static_cast<std::ptrdiff_t>(a_.size());
     const auto nb = static_cast<std::ptrdiff_t>(b_.size());
     std::size_t fewest_misfits = SIZE_MAX;
@@ -72,7 +132,7 @@ class Search {
     for (std::ptrdiff_t distance = 0; distance < na + nb && !out_of_budget_; ++distance) {
       for (const std::ptrdiff_t shift : {guess + distance, guess - distance}) {
         if (shift <= -nb || shift >= na || (distance == 0 && shift != guess)) continue;
-        consider(shift, fewest_misfits);
+        if (!only_near || may_be_near(shift)) consider(shift, fewest_misfits);
         if (distance == 0) break;
       }
     }
@@ -80,13 +140,11 @@ class Search {
 
   /// Checks one shift: signatures, then times.
   void consider(std::ptrdiff_t shift, std::size_t& fewest_misfits) {
-    const auto first = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, -shift));
-    const auto end = static_cast<std::size_t>(std::min<std::ptrdiff_t>(
-        static_cast<std::ptrdiff_t>(b_.size()), static_cast<std::ptrdiff_t>(a_.size()) - shift));
+    const auto [first, end] = common_range(shift);
     const std::size_t n = end - first;
     OrderAlignment candidate;
     candidate.shift = shift;
-    differences_.clear();
+    samples_.clear();
     const bool has_barrier = timing_ == PairTiming::Collective &&
                              std::ranges::any_of(b_.subspan(first, n), [](const OrderedOp& op) {
                                return is_barrier_like(op.signature.kind);
@@ -99,17 +157,15 @@ class Search {
         candidate.odd.push_back(i);
         if (candidate.odd.size() > allowed_odd(n)) break;
       } else if (!has_barrier || is_barrier_like(b.signature.kind)) {
-        differences_.push_back(b.end_ns - a.end_ns);
+        samples_.push_back({b.end_ns, b.end_ns - a.end_ns});
       }
     }
     out_of_budget_ = comparisons_ > kMaxComparisons;
-    if (candidate.odd.size() > allowed_odd(n) || differences_.empty()) {
+    if (candidate.odd.size() > allowed_odd(n) || samples_.empty()) {
       note_misfit(shift, candidate.odd, n, "differ in kind, type or size", fewest_misfits);
       return;
     }
-    candidate.offset_ns = median(differences_);
-    for (std::int64_t& difference : differences_) difference = std::abs(difference - candidate.offset_ns);
-    candidate.spread_ns = kSdFromMad * static_cast<double>(median(differences_));
+    candidate.clock = fit_clock(samples_);
     std::vector<std::size_t> odd;
     auto known = candidate.odd.begin();
     for (std::size_t i = first; i < end; ++i) {
@@ -140,21 +196,24 @@ class Search {
   }
 
   bool agrees(std::size_t i, const OrderAlignment& candidate) const {
-    const OrderedOp& b = b_[i];
     const OrderedOp& a = in_a(i, candidate.shift);
-    // A send may end long before its receive, so the ends of such pairs are a poor clock.
-    const std::int64_t offset =
-        timing_ == PairTiming::SendFirst && prior_ ? prior_->offset_ns : candidate.offset_ns;
-    if (!agree_in_time(a, b, offset, timing_)) return false;
-    if (timing_ != PairTiming::Collective || !is_barrier_like(b.signature.kind)) return true;
+    if (timing_ == PairTiming::SendFirst) {
+      // A send may end long before its receive, so the ends of such pairs are a poor clock.
+      ClockFit clock = candidate.clock;
+      if (prior_) clock = {prior_->offset_ns, 0, 0, static_cast<double>(prior_->uncertainty_ns)};
+      return agree_in_time(a, on_reference_clock(b_[i], clock), clock.spread_ns, timing_);
+    }
+    const OrderedOp b = on_reference_clock(b_[i], candidate.clock);
+    if (!agree_in_time(a, b, candidate.clock.spread_ns, timing_)) return false;
+    if (!is_barrier_like(b.signature.kind)) return true;
     // The ends of a missing collective's neighbours agree far better one position away.
-    const std::int64_t off = std::abs(b.end_ns - a.end_ns - candidate.offset_ns);
+    const std::int64_t off = std::abs(b.end_ns - a.end_ns);
     if (off < kNeighbourFloorNs) return true;
     for (const std::ptrdiff_t step : {-1, 1}) {
       const std::ptrdiff_t j = static_cast<std::ptrdiff_t>(i) + candidate.shift + step;
       if (j < 0 || j >= static_cast<std::ptrdiff_t>(a_.size())) continue;
       const OrderedOp& neighbour = a_[static_cast<std::size_t>(j)];
-      const std::int64_t there = std::abs(b.end_ns - neighbour.end_ns - candidate.offset_ns);
+      const std::int64_t there = std::abs(b.end_ns - neighbour.end_ns);
       if (there * kNeighbourRatio < off && can_match(neighbour.signature, b.signature)) return false;
     }
     return true;
@@ -172,13 +231,13 @@ class Search {
 
   /// The candidate whose ends agree clearly best; among equals the one that needs clearly the smallest change of a known
   /// clock offset; among equals again (equal ops in equal intervals) the one that leaves no op without a partner.
-  OrderResult pick(std::vector<OrderAlignment>& candidates, std::optional<std::int64_t> offset_ns) const {
+  OrderResult pick(std::vector<OrderAlignment>& candidates) const {
     keep_best(candidates, [](const OrderAlignment& c) {
-      return c.pairs > 1 ? c.spread_ns : INFINITY;  // one pair has no spread
+      return c.pairs > 1 ? c.clock.spread_ns : INFINITY;  // one pair has no spread
     });
-    if (candidates.size() > 1 && offset_ns) {
+    if (candidates.size() > 1 && prior_) {
       keep_best(candidates, [&](const OrderAlignment& c) {
-        return std::abs(static_cast<double>(c.offset_ns - *offset_ns));
+        return std::abs(static_cast<double>(c.clock.offset_ns - prior_->offset_ns));
       });
     }
     if (candidates.size() > 1 && a_.size() == b_.size()) {
@@ -211,7 +270,7 @@ class Search {
   PairTiming timing_;
   std::vector<OrderAlignment> fitting_;
   OrderFailure misfit_;
-  std::vector<std::int64_t> differences_;
+  std::vector<ClockSample> samples_;
   std::size_t comparisons_ = 0;
   bool out_of_budget_ = false;
 };
@@ -233,13 +292,22 @@ bool can_match(const OpSignature& a, const OpSignature& b) {
   return same(a.in_elements, b.in_elements) && same(a.out_elements, b.out_elements);
 }
 
-bool agree_in_time(const OrderedOp& a, const OrderedOp& b, std::int64_t offset_ns, PairTiming timing) {
-  const std::int64_t b_start = b.start_ns - offset_ns;
-  const std::int64_t b_end = b.end_ns - offset_ns;
-  if (timing == PairTiming::SendFirst) return b_end + kSlackNs >= a.start_ns;
-  const std::int64_t slack =
-      is_barrier_like(a.signature.kind) && is_barrier_like(b.signature.kind) ? kSlackNs : kLooseSlackNs;
-  return std::max(a.start_ns, b_start) <= std::min(a.end_ns, b_end) + slack;
+OrderedOp on_reference_clock(const OrderedOp& op, const ClockFit& clock) {
+  OrderedOp moved = op;
+  moved.start_ns -= clock.at(op.end_ns);
+  moved.end_ns -= clock.at(op.end_ns);
+  return moved;
+}
+
+bool agree_in_time(const OrderedOp& a, const OrderedOp& b, double spread_ns, PairTiming timing) {
+  const auto slack =
+      static_cast<std::int64_t>(std::min(kMaxSlackNs, kMinSlackNs + kSlackSpreads * spread_ns));
+  if (timing == PairTiming::SendFirst) return b.end_ns + slack >= a.start_ns;
+  const bool must_overlap = is_barrier_like(a.signature.kind) && is_barrier_like(b.signature.kind);
+  const std::int64_t gap = std::max(a.start_ns, b.start_ns) - std::min(a.end_ns, b.end_ns);
+  if (!must_overlap) return gap <= kLooseSlackNs;
+  const std::int64_t shorter = std::min(a.end_ns - a.start_ns, b.end_ns - b.start_ns);
+  return gap <= slack && std::abs(a.end_ns - b.end_ns) <= kEndNoiseNs + shorter / kEndNoiseShare;
 }
 
 OrderResult align_order(std::span<const OrderedOp> a, std::span<const OrderedOp> b,

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "prism/kernels/clock_fit.hpp"
 #include "prism/kernels/communication_names.hpp"
 
 namespace prism {
@@ -40,16 +41,16 @@ struct OrderedOp {
   OpSignature signature;
 };
 
-/// What is known about clock(b) - clock(a) before: a value and how far off it may be.
+/// What is known about clock(b) - clock(a) before: a value and how far off it may be, at most and usually.
 struct ClockPrior {
   std::int64_t offset_ns = 0;
   std::int64_t tolerance_ns = 0;
+  std::int64_t uncertainty_ns = 0;
 };
 
 struct OrderAlignment {
   std::ptrdiff_t shift = 0;      ///< b[i] is a[i + shift]
-  std::int64_t offset_ns = 0;    ///< clock(b) - clock(a): median difference of ends
-  double spread_ns = 0;          ///< of the ends about it, robust standard deviation
+  ClockFit clock;                ///< clock(b) - clock(a), from the differences of ends
   std::size_t pairs = 0;         ///< that agree in signature and time
   std::vector<std::size_t> odd;  ///< positions in b of pairs that do not: at most one in 20, or one
 };
@@ -80,7 +81,12 @@ inline constexpr std::int64_t kPlausibleSkewNs = 5'000'000;
 OrderResult align_order(std::span<const OrderedOp> a, std::span<const OrderedOp> b,
                         const std::optional<ClockPrior>& prior, PairTiming timing);
 
-/// Whether two members of one matched collective agree in time, once `offset_ns` is clock(b) - clock(a).
-bool agree_in_time(const OrderedOp& a, const OrderedOp& b, std::int64_t offset_ns, PairTiming timing);
+/// The op on the clock that `clock` is the difference to.
+OrderedOp on_reference_clock(const OrderedOp& op, const ClockFit& clock);
+
+/// Whether two members of one matched collective, on one clock, agree in time. Of barrier-like ones none ends before the
+/// other begins, but for twice the spread of that clock, and both end together: to 100 us and a quarter of the shorter.
+/// Others are at most a millisecond apart.
+bool agree_in_time(const OrderedOp& a, const OrderedOp& b, double spread_ns, PairTiming timing);
 
 }  // namespace prism

@@ -10,6 +10,7 @@
 #include "prism/kernels/job_steps.hpp"
 #include "prism/kernels/kernel_durations.hpp"
 #include "prism/kernels/kernel_graph.hpp"
+#include "prism/kernels/node_names.hpp"
 #include "prism/kernels/op_phases.hpp"
 #include "prism/kernels/parallel_layout.hpp"
 #include "prism/kernels/rank_activity.hpp"
@@ -103,6 +104,11 @@ class Describer {
       if (node.role != KernelRole::Join && node.role != KernelRole::Waiting) continue;
       for (const auto& member : node.members) met_in_.try_emplace(member, &node);
     }
+    for (const KernelNode& node : graph.nodes) {
+      if (node.role != KernelRole::Launch) continue;
+      const bool at_end = vertex(node.rank, node.call).kind == VertexKind::CallEnd;  // right after its begin
+      launched_.try_emplace({node.rank, at_end ? node.call - 1 : node.call}, node.vertex);
+    }
   }
 
   void fill(StepModel& model) {
@@ -146,10 +152,8 @@ class Describer {
     return "rank " + std::to_string(job_.traces[rank].rank.value_or(static_cast<int>(rank)));
   }
 
-  /// "gemm_kernel 3 of rank 1".
   [[nodiscard]] std::string numbered(const std::string& what, const KernelNode& node) const {
-    return what + " " + std::to_string(vertex(node.rank, node.vertex).occurrence) + " of " +
-           rank_text(node.rank);
+    return numbered_node_name(what, vertex(node.rank, node.vertex).occurrence, rank_text(node.rank));
   }
 
   [[nodiscard]] const std::string& short_name(std::uint32_t rank, NameId name) {
@@ -176,9 +180,8 @@ class Describer {
                rank_text(node.rank) + " free";
       case KernelRole::CallBegin:
       case KernelRole::CallEnd: {
-        const std::string& call =
-            job_.traces[node.rank].name(job_.traces[node.rank].calls[example(node.rank, node.vertex)].name);
-        return numbered((node.role == KernelRole::CallBegin ? "host to " : "return of ") + call, node);
+        const std::string_view before = node.role == KernelRole::CallBegin ? kHostTo : kReturnOf;
+        return numbered(std::string(before) + call_name(node.rank, node.vertex), node);
       }
       case KernelRole::Launch:
         return numbered("launch of " + op_name(node.rank, node.vertex), node);
@@ -241,13 +244,24 @@ class Describer {
       node.microbatch = place.microbatch;
       node.stage = place.stage;
     }
-    if (from.role == KernelRole::Join || from.role == KernelRole::Waiting)
-      node.over_replicas = over_replicas(from);
+    const bool communicates = from.role == KernelRole::Join || from.role == KernelRole::Waiting ||
+                              from.role == KernelRole::Transfer;
+    if (communicates) node.over_replicas = over_replicas(from);
     if (from.role == KernelRole::Transfer) {
       const auto met = met_in_.find({from.rank, from.vertex});
       if (met != met_in_.end()) node.draw_id = stable_id(*met->second);
     }
     return node;
+  }
+
+  [[nodiscard]] std::string call_name(std::uint32_t rank, std::uint32_t v) const {
+    return job_.traces[rank].name(job_.traces[rank].calls[example(rank, v)].name);
+  }
+
+  /// What a call is made for: the op it launches, else the call itself.
+  [[nodiscard]] std::string call_target(std::uint32_t rank, std::uint32_t v) {
+    const auto launched = launched_.find({rank, v});
+    return launched != launched_.end() ? op_name(rank, launched->second) : call_name(rank, v);
   }
 
   [[nodiscard]] std::string key_of(const KernelNode& node, Category category) {
@@ -258,8 +272,23 @@ class Describer {
         const CommunicationOp* comm = communication(node.rank, node.vertex);
         return transfer_key(node.rank, *comm);
       }
+      case KernelRole::CallBegin:
+        return "host before " + call_target(node.rank, node.vertex);
+      case KernelRole::CallEnd:
+        return "return of " + call_name(node.rank, node.vertex);
+      case KernelRole::LaneStart:
+        return vertex(node.rank, node.vertex).kind == VertexKind::ThreadStart ? "host at step start"
+                                                                              : "stream at step start";
+      case KernelRole::Launch:
+        return category == Category::HostWork ? "inside " + call_name(node.rank, node.call)
+                                              : "launch by " + call_name(node.rank, node.call);
+      case KernelRole::Waiting: {
+        const CommunicationOp* comm = communication(node.rank, node.vertex);
+        return "wait for untraced ranks, " + std::string(collective_kind_name(comm->kind));
+      }
       default:
-        return std::string(category_name(category)) + " of " + rank_text(node.rank);
+        return category == Category::Unexplained ? "unexplained before " + op_name(node.rank, node.vertex)
+                                                 : "gap between kernels";
     }
   }
 
@@ -269,8 +298,21 @@ class Describer {
     const GroupPlacement placement =
         group ? placement_of(job_.traces, job_.matching.groups.groups[*group]) : GroupPlacement::Unknown;
     const std::int32_t size = group ? job_.matching.groups.groups[*group].size : comm.group_size;
-    return communication_pool_key(comm.kind, size, placement, comm.bytes,
-                                  job_.communication[rank].kernels[comm.kernel]);
+    std::string key = communication_pool_key(comm.kind, size, placement, comm.bytes,
+                                             job_.communication[rank].kernels[comm.kernel]);
+    const auto axis = group ? layout_.axis_of_group[*group] : std::nullopt;
+    if (axis) key = std::string(axis_name(*axis)) + " " + key;
+    return is_point_to_point(comm.kind) ? key + pair_text(comm) : key;
+  }
+
+  /// ", stage 0 to 1" of a send or receive between pipeline stages, else its ranks; nothing if they are not recorded.
+  [[nodiscard]] std::string pair_text(const CommunicationOp& comm) const {
+    if (comm.source < 0 || comm.destination < 0) return "";
+    const bool stages = layout_.known && layout_.mesh.size(Axis::Pp) > 1;
+    const auto place = [&](std::int32_t rank) {
+      return std::to_string(stages ? layout_.mesh.coordinate(rank, Axis::Pp) : rank);
+    };
+    return (stages ? ", stage " : ", rank ") + place(comm.source) + " to " + place(comm.destination);
   }
 
   /// Kernels of one rank with one signature are members of one class.
@@ -319,6 +361,8 @@ class Describer {
   const ParallelLayout& layout_;
   std::vector<std::vector<OpPlace>> places_;                                     // [rank][GPU op]
   std::map<std::pair<std::uint32_t, std::uint32_t>, const KernelNode*> met_in_;  // (rank, vertex) -> join
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
+      launched_;  // (rank, call) -> first op, vertices
   std::map<std::string, std::string> short_names_;
 };
 

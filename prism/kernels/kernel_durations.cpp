@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "prism/model/duration_pools.hpp"
+
 namespace prism {
 
 namespace {
@@ -107,6 +109,7 @@ class Measure {
           break;
         case KernelRole::Compute:
         case KernelRole::Transfer:
+          if (node.role == KernelRole::Transfer) value = kDidNotRunNs;
           if (const auto o = at(node, node.vertex, step); o != kAbsent) {
             value = since_zero(node.rank, op(node.rank, o).end_ns(), step) - ready;
             result_.start_ns[i * steps_.size() + step] = ready - static_cast<double>(steps_.lead_ns);

@@ -14,7 +14,7 @@ namespace prism {
 
 struct KernelDurations {
   std::vector<double>
-      value_ns;  ///< [node * K + step]; 0 where the step did not run it, negative if it would outlast the step
+      value_ns;  ///< [node * K + step]; 0 where the step did not run it, kDidNotRunNs of transfers, negative if it would outlast the step
   std::vector<double>
       start_ns;  ///< same shape: of compute and transfers against the begin of the step; NaN elsewhere
   /// [node] Gaps: whether in some step a start is later than dependencies and usual lags explain.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace prism {
 
@@ -45,38 +46,47 @@ void join_calls(const RankTrace& trace, Launches& launches) {
   }
 }
 
-/// A launch call seen from its thread.
-struct Point {
-  std::uint32_t thread;
-  std::int64_t middle_ns;
-  std::uint32_t call;
-  [[nodiscard]] auto key() const { return std::tuple(thread, middle_ns, call); }
-};
+/// Sorts indices by thread, keeping their order within one. `thread_of` maps an index to its thread's number.
+template <class ThreadOf>
+std::vector<std::uint32_t> by_thread(std::size_t threads, std::span<const std::uint32_t> indices,
+                                     const ThreadOf& thread_of) {
+  std::vector<std::uint32_t> begin_of_thread(threads + 1);
+  for (const std::uint32_t i : indices) ++begin_of_thread[thread_of(i) + 1];
+  for (std::size_t t = 1; t < begin_of_thread.size(); ++t) begin_of_thread[t] += begin_of_thread[t - 1];
+  std::vector<std::uint32_t> order(indices.size());
+  for (const std::uint32_t i : indices) order[begin_of_thread[thread_of(i)]++] = i;
+  return order;
+}
 
-std::vector<Point> launch_points(const RankTrace& trace, const Launches& launches) {
+std::int64_t middle_ns(const HostCall& call) {
+  return call.start_ns + call.duration_ns / 2;
+}
+
+/// The calls that launched something, by (thread, middle).
+std::vector<std::uint32_t> launch_calls(const RankTrace& trace, const Launches& launches) {
   std::vector<bool> launches_work(trace.calls.size());
   for (const auto& call : launches.call_of) {
     if (call) launches_work[*call] = true;
   }
-  std::vector<Point> points;
+  std::vector<std::uint32_t> calls;
   for (std::uint32_t i = 0; i < trace.calls.size(); ++i) {
-    if (!launches_work[i]) continue;
-    const HostCall& call = trace.calls[i];
-    points.push_back({call.thread.value, call.start_ns + call.duration_ns / 2, i});
+    if (launches_work[i]) calls.push_back(i);
   }
-  std::ranges::sort(points, {}, &Point::key);
-  return points;
+  std::vector<std::uint32_t> order =
+      by_thread(trace.threads.size(), calls, [&](std::uint32_t i) { return trace.calls[i].thread.value; });
+  const auto key = [&](std::uint32_t i) {
+    return std::pair(trace.calls[i].thread.value, middle_ns(trace.calls[i]));
+  };
+  if (!std::ranges::is_sorted(order, {}, key)) std::ranges::stable_sort(order, {}, key);
+  return order;
 }
 
 /// Ranges by (thread, start, longest first): a range comes after all that contain it.
 template <class Range>
 std::vector<std::uint32_t> outside_in(std::size_t threads, const std::vector<Range>& ranges,
                                       std::span<const std::uint32_t> chosen) {
-  std::vector<std::uint32_t> begin_of_thread(threads + 1);
-  for (const std::uint32_t i : chosen) ++begin_of_thread[ranges[i].thread.value + 1];
-  for (std::size_t t = 1; t < begin_of_thread.size(); ++t) begin_of_thread[t] += begin_of_thread[t - 1];
-  std::vector<std::uint32_t> order(chosen.size());
-  for (const std::uint32_t i : chosen) order[begin_of_thread[ranges[i].thread.value]++] = i;
+  std::vector<std::uint32_t> order =
+      by_thread(threads, chosen, [&](std::uint32_t i) { return ranges[i].thread.value; });
   const auto key = [&](std::uint32_t i) {
     return std::tuple(ranges[i].thread.value, ranges[i].start_ns, -ranges[i].duration_ns);
   };
@@ -94,19 +104,19 @@ std::vector<std::optional<std::uint32_t>> around_launches(const RankTrace& trace
   std::vector<std::uint32_t> open;
   std::uint32_t thread = 0;
   auto next = order.begin();
-  for (const Point& point : launch_points(trace, launches)) {
-    if (point.thread != thread) open.clear();
-    thread = point.thread;
+  for (const std::uint32_t call : launch_calls(trace, launches)) {
+    const std::int64_t middle = middle_ns(trace.calls[call]);
+    if (trace.calls[call].thread.value != thread) open.clear();
+    thread = trace.calls[call].thread.value;
     for (; next != order.end(); ++next) {
       const Range& range = ranges[*next];
-      if (range.thread.value > thread || (range.thread.value == thread && range.start_ns > point.middle_ns))
-        break;
+      if (range.thread.value > thread || (range.thread.value == thread && range.start_ns > middle)) break;
       if (range.thread.value < thread) continue;
       while (!open.empty() && ranges[open.back()].end_ns() < range.start_ns) open.pop_back();
       open.push_back(*next);
     }
-    while (!open.empty() && ranges[open.back()].end_ns() < point.middle_ns) open.pop_back();
-    if (!open.empty()) around_call[point.call] = open.back();
+    while (!open.empty() && ranges[open.back()].end_ns() < middle) open.pop_back();
+    if (!open.empty()) around_call[call] = open.back();
   }
   std::vector<std::optional<std::uint32_t>> around(launches.call_of.size());
   for (std::size_t op = 0; op < around.size(); ++op) {

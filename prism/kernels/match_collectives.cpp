@@ -2,7 +2,9 @@
 #include "prism/kernels/match_collectives.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,12 +20,14 @@ namespace prism {
 
 namespace {
 
+constexpr double kNanosPerMilli = 1e6;
+
 constexpr std::ptrdiff_t kNoPosition = PTRDIFF_MIN;
 
 /// The ops of one group in one trace, in order of issue, and the place of each in the group's common sequence.
 struct RankSequence {
   std::size_t trace = 0;
-  std::int64_t offset_ns = 0;  // its clock minus that of the group's reference, from this group alone
+  ClockFit clock;  // its clock minus that of the group's reference, from this group alone
   std::vector<std::uint32_t> ops;
   std::vector<OrderedOp> ordered;        // beside ops
   std::vector<std::ptrdiff_t> position;  // beside ops; kNoPosition: none
@@ -64,7 +68,9 @@ class Matcher {
     }
     list_local();
     clocks_.join_absolute();
-    out_.clocks = estimate_trace_clocks(traces_, communication_, out_.matched, clocks_, report_);
+    out_.clocks = have_common_clock(traces_)
+                      ? std::vector<TraceClock>(traces_.size())
+                      : estimate_trace_clocks(traces_, communication_, out_.matched, clocks_, report_);
     return std::move(out_);
   }
 
@@ -73,6 +79,12 @@ class Matcher {
     std::vector<bool> is_absolute;
     for (const RankTrace& trace : traces) is_absolute.push_back(trace.absolute_time);
     return is_absolute;
+  }
+
+  static bool have_common_clock(std::span<const RankTrace> traces) {
+    return std::ranges::all_of(traces, [&](const RankTrace& trace) {
+      return !trace.common_clock.empty() && trace.common_clock == traces.front().common_clock;
+    });
   }
 
   const CommunicationOp& op(CommMember m) const { return communication_[m.trace].ops[m.op]; }
@@ -290,7 +302,7 @@ class Matcher {
         b.position[i] = static_cast<std::ptrdiff_t>(i) + result.alignment->shift;
       }
       for (const std::size_t i : result.alignment->odd) b.odd[i] = true;
-      b.offset_ns = result.alignment->offset_ns;
+      b.clock = result.alignment->clock;
     }
     learn(all);
     return std::nullopt;
@@ -301,7 +313,7 @@ class Matcher {
     const RankSequence& first = all.front();
     for (const RankSequence& other : all) {
       if (other.trace != first.trace)
-        clocks_.learn(first.trace, other.trace, other.offset_ns - first.offset_ns);
+        clocks_.learn(first.trace, other.trace, other.clock.offset_ns - first.clock.offset_ns);
     }
   }
 
@@ -331,16 +343,14 @@ class Matcher {
     std::map<std::ptrdiff_t, std::size_t> in_a;
     for (std::size_t i = 0; i < a.ops.size(); ++i) in_a[a.position[i]] = i;
     for (std::size_t s = 1; s < all.size(); ++s) {
-      std::vector<std::int64_t> differences;
+      std::vector<ClockSample> samples;
       for (std::size_t i = 0; i < all[s].ops.size(); ++i) {
         const auto found = in_a.find(all[s].position[i]);
         if (all[s].position[i] == kNoPosition || found == in_a.end()) continue;
-        differences.push_back(all[s].ordered[i].end_ns - a.ordered[found->second].end_ns);
+        const std::int64_t end = all[s].ordered[i].end_ns;
+        samples.push_back({end, end - a.ordered[found->second].end_ns});
       }
-      if (differences.empty()) continue;
-      const auto middle = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() / 2);
-      std::ranges::nth_element(differences, middle);
-      all[s].offset_ns = *middle;
+      all[s].clock = fit_clock(samples);
     }
     learn(all);
   }
@@ -399,8 +409,10 @@ class Matcher {
   bool agree(const RankSequence& a, std::size_t in_a, const RankSequence& b, std::size_t in_b) const {
     const OrderedOp& x = a.ordered[in_a];
     const OrderedOp& y = b.ordered[in_b];
-    return a.trace == b.trace || (can_match(x.signature, y.signature) &&
-                                  agree_in_time(x, y, b.offset_ns - a.offset_ns, PairTiming::Collective));
+    return a.trace == b.trace ||
+           (can_match(x.signature, y.signature) &&
+            agree_in_time(on_reference_clock(x, a.clock), on_reference_clock(y, b.clock),
+                          std::max(a.clock.spread_ns, b.clock.spread_ns), PairTiming::Collective));
   }
 
   void complete(std::uint32_t group, MatchedCollective& match) {
@@ -445,16 +457,15 @@ class Matcher {
     if (initial == LocalReason::Untraced) return;
     const RankSequence a = side_of(channel.sends);
     const RankSequence b = side_of(channel.receives);
-    std::optional<ClockPrior> prior = clocks_.prior(a.trace, b.trace);
-    if (prior) prior->tolerance_ns = INT64_MAX / 4;  // a send may end long before its receive
-    const OrderResult result = align_order(a.ordered, b.ordered, prior, PairTiming::SendFirst);
+    const OrderResult result =
+        align_order(a.ordered, b.ordered, clocks_.prior(a.trace, b.trace), PairTiming::SendFirst);
     if (!result.alignment) {
       if (!result.failure.ambiguous) refuse(group, a, b, result.failure);
       local(channel.sends, LocalReason::Ambiguous);
       local(channel.receives, LocalReason::Ambiguous);
       return;
     }
-    clocks_.learn(a.trace, b.trace, result.alignment->offset_ns);
+    clocks_.learn(a.trace, b.trace, result.alignment->clock.offset_ns);
     auto odd = result.alignment->odd.begin();
     for (std::size_t i = 0; i < b.ops.size(); ++i) {
       const std::ptrdiff_t j = static_cast<std::ptrdiff_t>(i) + result.alignment->shift;
@@ -471,12 +482,11 @@ class Matcher {
       MatchedCollective match;
       match.members = {send, receive};
       complete(group, match);
-      match.kind = CollectiveKind::SendRecv;
       MatchedCollective& pair = out_.matched.back();
       pair.kind = CollectiveKind::SendRecv;
       pair.untraced = 0;
-      paired_.emplace(send, true);
-      paired_.emplace(receive, true);
+      paired_.insert(send);
+      paired_.insert(receive);
     }
   }
 
@@ -529,16 +539,28 @@ class Matcher {
         } else if (reason_[t][i]) {
           reason = *reason_[t][i];
         }
+        // Alone, no op can have a partner, whatever its record leaves open.
+        if (traces_.size() == 1 && reason != LocalReason::Copy) reason = LocalReason::Untraced;
         out_.local.push_back({{t, i}, reason});
         const bool is_normal = reason == LocalReason::Untraced || reason == LocalReason::PartnerMissing ||
                                reason == LocalReason::Copy;
         report_.add(is_normal ? Severity::Info : Severity::DataLoss,
                     "communication left to its rank alone: " + std::string(local_reason_text(reason)),
-                    traces_[t].source + ": " +
-                        std::string(collective_kind_name(communication_[t].ops[i].kind)) + " at " +
-                        time_text(traces_[t], gpu_op({t, i}).start_ns));
+                    place_text({t, i}));
       }
     }
+  }
+
+  /// "rank4.json: all-gather, 12.345 ms after its first GPU op".
+  [[nodiscard]] std::string place_text(const CommMember& member) const {
+    const RankTrace& trace = traces_[member.trace];
+    const double since_first =
+        static_cast<double>(gpu_op(member).start_ns - trace.gpu_ops.front().start_ns) / kNanosPerMilli;
+    char time[32];
+    std::snprintf(time, sizeof time, "%.3f ms", since_first);
+    return trace.source.substr(trace.source.find_last_of('/') + 1) + ": " +
+           std::string(collective_kind_name(communication_[member.trace].ops[member.op].kind)) + ", " + time +
+           " after its first GPU op";
   }
 
   std::span<const RankTrace> traces_;
@@ -551,7 +573,7 @@ class Matcher {
   std::vector<std::vector<OrderedOp>> ordered_;  // [trace][communication op]
   std::vector<std::vector<std::optional<LocalReason>>>
       reason_;  // [trace][communication op] none: matched or unseen
-  std::map<CommMember, bool> paired_;
+  std::set<CommMember> paired_;
 };
 
 }  // namespace

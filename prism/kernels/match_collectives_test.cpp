@@ -4,8 +4,10 @@
 #include "prism/kernels/match_collectives.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -77,15 +79,25 @@ struct Matched {
   const GpuOp& op(CommMember m) const {
     return traces[m.trace].gpu_ops[communication[m.trace].ops[m.op].gpu_op];
   }
-  /// Whether all members of all matches are of one true collective.
-  bool all_true() const {
-    return std::ranges::all_of(matching.matched, [&](const MatchedCollective& match) {
-      return std::ranges::all_of(match.members, [&](const CommMember& m) {
-        return op(m).correlation == op(match.members[0]).correlation;
-      });
-    });
-  }
 };
+
+/// What was matched wrongly, for the message of a failing property.
+std::string mismatches(const Matched& result) {
+  std::string text;
+  for (const MatchedCollective& match : result.matching.matched) {
+    const GpuOp& first = result.op(match.members[0]);
+    for (const CommMember& m : match.members) {
+      const GpuOp& op = result.op(m);
+      if (op.correlation == first.correlation) continue;
+      text += "collective " + std::to_string(first.correlation) + " of rank " +
+              std::to_string(match.members[0].trace) + " (" + std::to_string(first.start_ns) + " to " +
+              std::to_string(first.end_ns()) + ") with " + std::to_string(op.correlation) + " of rank " +
+              std::to_string(m.trace) + " (" + std::to_string(op.start_ns) + " to " +
+              std::to_string(op.end_ns()) + ")\n";
+    }
+  }
+  return text;
+}
 
 std::vector<RankTrace> traces_of(const std::vector<Made>& job, const std::vector<Kept>& kept) {
   std::vector<RankTrace> traces;
@@ -93,9 +105,23 @@ std::vector<RankTrace> traces_of(const std::vector<Made>& job, const std::vector
   return traces;
 }
 
+/// Uniform whole numbers. Times drawn by rapidcheck itself would be equal in most small cases, and equal ops at equal
+/// intervals say nothing about which is which.
+class Uniform {
+ public:
+  explicit Uniform(std::uint64_t seed) : generator_(seed) {}
+  std::int64_t operator()(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(generator_() % static_cast<std::uint64_t>(high - low));
+  }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
 /// `count` collectives of `ranks` ranks: ready at random times, transfer, ends that scatter by up to 15 us. Steps of
 /// `period` collectives repeat kinds and sizes.
 std::vector<Made> random_job(std::size_t ranks, std::size_t count, std::size_t period) {
+  Uniform draw(*rc::gen::arbitrary<std::uint64_t>());
   struct Type {
     std::string_view name;
     std::string_view kernel;
@@ -107,10 +133,10 @@ std::vector<Made> random_job(std::size_t ranks, std::size_t count, std::size_t p
   }};
   std::vector<Made> step(period);
   for (Made& made : step) {
-    const Type& type = kTypes[*rc::gen::inRange<std::size_t>(0, kTypes.size())];
+    const Type& type = kTypes[static_cast<std::size_t>(draw(0, kTypes.size()))];
     made.name = type.name;
     made.kernel = type.kernel;
-    made.elements = *rc::gen::inRange(1, 4) * 1000;
+    made.elements = draw(1, 4) * 1000;
   }
   std::vector<Made> job;
   std::vector<std::int64_t> free_at(ranks, 0);
@@ -118,12 +144,12 @@ std::vector<Made> random_job(std::size_t ranks, std::size_t count, std::size_t p
     Made made = step[i % period];
     std::int64_t ready = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
-      made.start_ns.push_back(free_at[r] + *rc::gen::inRange(20'000, 900'000));
+      made.start_ns.push_back(free_at[r] + draw(20'000, 900'000));
       ready = std::max(ready, made.start_ns[r]);
     }
-    const std::int64_t transfer = made.elements * 50 + *rc::gen::inRange(0, 20'000);
+    const std::int64_t transfer = made.elements * 50 + draw(0, 20'000);
     for (std::size_t r = 0; r < ranks; ++r) {
-      made.end_ns.push_back(ready + transfer + *rc::gen::inRange(0, 15'000));
+      made.end_ns.push_back(ready + transfer + draw(0, 15'000));
       free_at[r] = made.end_ns[r];
     }
     job.push_back(std::move(made));
@@ -132,13 +158,13 @@ std::vector<Made> random_job(std::size_t ranks, std::size_t count, std::size_t p
 }
 
 std::vector<Kept> random_losses(std::size_t ranks, std::size_t count, bool absolute) {
+  Uniform draw(*rc::gen::arbitrary<std::uint64_t>());
   std::vector<Kept> kept(ranks);
   for (Kept& rank : kept) {
-    rank.first = *rc::gen::inRange<std::size_t>(0, count / 4);
-    rank.last = count - *rc::gen::inRange<std::size_t>(0, count / 4);
+    rank.first = static_cast<std::size_t>(draw(0, static_cast<std::int64_t>(count) / 4));
+    rank.last = count - static_cast<std::size_t>(draw(0, static_cast<std::int64_t>(count) / 4));
     rank.absolute = absolute;
-    rank.clock_ns = absolute ? kBaseNs + *rc::gen::inRange(-1'000'000, 1'000'000)
-                             : *rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000);
+    rank.clock_ns = absolute ? kBaseNs + draw(-1'000'000, 1'000'000) : draw(0, 1'000'000'000'000);
   }
   return kept;
 }
@@ -163,7 +189,7 @@ RC_GTEST_PROP(MatchCollectives, LostBeginningsAndEndsAndSkewedClocksAreFoundWhol
     rank.first_recorded = has_metadata ? *rc::gen::inRange<std::size_t>(0, count / 2) : count;
   }
   const Matched result(traces_of(job, kept));
-  RC_ASSERT(result.all_true());
+  RC_ASSERT(mismatches(result) == "");
   RC_ASSERT(result.matching.matched.size() == common(kept));
   for (std::size_t r = 0; r < ranks; ++r) {
     const double expected = static_cast<double>(kept[r].clock_ns - kept[0].clock_ns);
@@ -184,15 +210,16 @@ RC_GTEST_PROP(MatchCollectives, WithUnrelatedClocksPairsAreTrueOrRefused, ()) {
     return;
   }
   RC_CLASSIFY(result->matching.matched.size() == common(kept), "whole");
-  RC_ASSERT(result->all_true());
+  RC_ASSERT(mismatches(*result) == "");
 }
 
 RC_GTEST_PROP(MatchCollectives, EventsLostAtRandomAreRefusedOrReportedButNeverMismatched, ()) {
   const auto ranks = *rc::gen::inRange<std::size_t>(2, 5);
-  const auto count = *rc::gen::inRange<std::size_t>(12, 60);
+  const auto count = *rc::gen::inRange<std::size_t>(30, 90);
   const std::vector<Made> job = random_job(ranks, count, *rc::gen::inRange<std::size_t>(1, 6));
   std::vector<Kept> kept = random_losses(ranks, count, true);
   for (Kept& rank : kept) {
+    rank.clock_ns = kBaseNs + *rc::gen::inRange(-200'000, 200'000);
     for (int i = *rc::gen::inRange(0, 6); i > 0; --i)
       rank.lost.insert(*rc::gen::inRange<std::size_t>(0, count));
   }
@@ -201,11 +228,11 @@ RC_GTEST_PROP(MatchCollectives, EventsLostAtRandomAreRefusedOrReportedButNeverMi
     result.emplace(traces_of(job, kept));
   } catch (const InputError& e) {
     RC_TAG("refused");
-    RC_ASSERT(std::string(e.what()).find("rank0.json") != std::string::npos ||
-              std::string(e.what()).find(".json") != std::string::npos);
+    const std::string text = e.what();
+    RC_ASSERT(text.find(".json") != text.rfind(".json"));
     return;
   }
-  RC_ASSERT(result->all_true());
+  RC_ASSERT(mismatches(*result) == "");
   std::size_t in_matches = 0;
   std::size_t ops = 0;
   for (const MatchedCollective& match : result->matching.matched) in_matches += match.members.size();
@@ -226,7 +253,7 @@ RC_GTEST_PROP(MatchCollectives, SequenceNumbersMatchWhateverIsMissing, ()) {
     for (std::size_t i = rank.first; i < rank.last; ++i) recorded[i] += rank.lost.contains(i) ? 0U : 1U;
   }
   const Matched result(traces_of(job, kept));
-  RC_ASSERT(result.all_true());
+  RC_ASSERT(mismatches(result) == "");
   RC_ASSERT(static_cast<std::ptrdiff_t>(result.matching.matched.size()) ==
             std::ranges::count(recorded, ranks));
   RC_ASSERT(result.matching.count(MatchEvidence::Sequence) == result.matching.matched.size());
@@ -317,7 +344,7 @@ TEST(MatchCollectives, ASingleOddCollectiveIsReportedAndLeftLocal) {
   const Matched result(std::move(traces));
   EXPECT_EQ(result.matching.matched.size(), 19U);
   EXPECT_EQ(result.matching.count(LocalReason::Odd), 2U);
-  EXPECT_TRUE(result.all_true());
+  EXPECT_EQ(mismatches(result), "");
   ASSERT_EQ(result.report.entries().size(), 1U);
   EXPECT_EQ(result.report.entries()[0].severity, Severity::DataLoss);
   EXPECT_EQ(result.report.entries()[0].count, 2U);
@@ -330,10 +357,13 @@ TEST(MatchCollectives, ARelativeClockIsPlacedByItsCollectives) {
   kept[1].clock_ns = 123'000;
   kept[1].first = 4;
   const Matched result(traces_of(job, kept));
-  EXPECT_TRUE(result.all_true());
+  EXPECT_EQ(mismatches(result), "");
   EXPECT_EQ(result.matching.matched.size(), 16U);
   EXPECT_EQ(result.matching.clocks[1].offset_ns, 123'000 - kBaseNs);
-  EXPECT_THAT(result.report.entries()[0].reason, testing::HasSubstr("without Unix time"));
+  EXPECT_TRUE(std::ranges::any_of(result.report.entries(), [](const ImportEntry& entry) {
+    return entry.severity == Severity::Repaired &&
+           entry.reason.find("without Unix time") != std::string::npos;
+  }));
 }
 
 TEST(MatchCollectives, EqualOpsInEqualIntervalsOnUnrelatedClocksAreAmbiguous) {
@@ -362,7 +392,7 @@ TEST(MatchCollectives, DriftOfALongTraceIsFitted) {
   for (GpuOp& op : traces[1].gpu_ops) op.start_ns += (op.start_ns - kBaseNs) / 50'000;  // 20 us per second
   const Matched result(std::move(traces));
   ASSERT_EQ(result.matching.matched.size(), 200U);
-  EXPECT_TRUE(result.all_true());
+  EXPECT_EQ(mismatches(result), "");
   EXPECT_NEAR((result.matching.clocks[1].drift - result.matching.clocks[0].drift) * 1e6, 20, 0.1);
   for (const MatchedCollective& match : result.matching.matched) {
     std::vector<std::int64_t> ends;
@@ -370,6 +400,25 @@ TEST(MatchCollectives, DriftOfALongTraceIsFitted) {
       ends.push_back(result.matching.clocks[m.trace].aligned(result.op(m).end_ns()));
     EXPECT_LT(std::abs(ends[0] - ends[1]), 3'000);
   }
+}
+
+TEST(MatchCollectives, ThousandsOfEqualCollectivesAreAlignedWithoutTryingAllShifts) {
+  // 8,000 ops a side: all shifts would be 64 million comparisons of pairs that all look alike.
+  std::vector<Made> job(9000);
+  Uniform draw(7);
+  std::int64_t t = 0;
+  for (Made& made : job) {
+    t += draw(100'000, 900'000);
+    made.start_ns = {t, t + draw(0, 20'000)};
+    made.end_ns = {t + 50'000, t + 50'000 + draw(0, 10'000)};
+  }
+  std::vector<Kept> kept(2);
+  kept[0].first = 1000;
+  kept[1].last = 8000;
+  kept[1].clock_ns += 300'000;
+  const Matched result(traces_of(job, kept));
+  EXPECT_EQ(result.matching.matched.size(), 7000U);
+  EXPECT_EQ(mismatches(result), "");
 }
 
 // --- Point to point ---
@@ -407,7 +456,7 @@ std::vector<RankTrace> pipeline(std::size_t microbatches, std::size_t lost_on_1)
 TEST(MatchPointToPoint, TheKthSendIsTheKthReceiveCountedFromTheEnd) {
   const Matched result(pipeline(10, 3));
   EXPECT_EQ(result.matching.matched.size(), 14U);
-  EXPECT_TRUE(result.all_true());
+  EXPECT_EQ(mismatches(result), "");
   EXPECT_EQ(result.matching.count(LocalReason::PartnerMissing), 6U);
   for (const MatchedCollective& match : result.matching.matched) {
     ASSERT_EQ(match.members.size(), 2U);

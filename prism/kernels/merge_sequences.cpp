@@ -2,6 +2,7 @@
 #include "prism/kernels/merge_sequences.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -58,6 +59,7 @@ std::optional<Pairs> common_subsequence(std::span<const std::uint64_t> a, std::s
                                         std::uint32_t max_differences) {
   const auto n = static_cast<std::int64_t>(a.size());
   const auto m = static_cast<std::int64_t>(b.size());
+  if (std::abs(n - m) > static_cast<std::int64_t>(max_differences)) return std::nullopt;
   std::vector<Frontier> frontiers;
   for (std::int64_t d = 0; d <= static_cast<std::int64_t>(max_differences); ++d) {
     Frontier next(d);

@@ -123,10 +123,14 @@ class Merger {
         before = vertex;
       }
       for (std::size_t k = 0; k < chosen_.size(); ++k) {
+        std::uint32_t last = stream_start_.back();
         for (std::size_t j = 0; j < ops[s][k].size(); ++j) {
           const std::uint32_t vertex = first + merged.place[k][j];
           result_.instance[vertex * chosen_.size() + k] = ops[s][k][j];
           result_.op_vertex[ops[s][k][j]] = vertex;
+          // Past ops that this step did not run: those that communicate let nothing through.
+          if (vertex != last + 1) add_edge(last, vertex, DependencyKind::Stream);
+          last = vertex;
         }
       }
     }

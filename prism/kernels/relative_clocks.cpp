@@ -9,6 +9,7 @@ namespace prism {
 namespace {
 
 constexpr std::int64_t kLearnedToleranceNs = 500'000;
+constexpr std::int64_t kLearnedUncertaintyNs = 20'000;
 
 }  // namespace
 
@@ -18,8 +19,8 @@ RelativeClocks::RelativeClocks(std::vector<bool> absolute)
 }
 
 std::optional<ClockPrior> RelativeClocks::prior(std::size_t a, std::size_t b) const {
-  if (set_[a] == set_[b]) return ClockPrior{offset(a, b), kLearnedToleranceNs};
-  if (absolute_[a] && absolute_[b]) return ClockPrior{0, kPlausibleSkewNs};
+  if (set_[a] == set_[b]) return ClockPrior{offset(a, b), kLearnedToleranceNs, kLearnedUncertaintyNs};
+  if (absolute_[a] && absolute_[b]) return ClockPrior{0, kPlausibleSkewNs, kPlausibleSkewNs};
   return std::nullopt;
 }
 

@@ -2,6 +2,8 @@
 #include "prism/kernels/split_collectives.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <map>
 #include <utility>
 
@@ -201,6 +203,39 @@ std::string communication_pool_key(CollectiveKind kind, std::int32_t group_size,
   if (!kernel.algorithm.empty()) key += ", " + kernel.algorithm;
   if (!kernel.protocol.empty()) key += (kernel.algorithm.empty() ? ", " : " ") + kernel.protocol;
   return key;
+}
+
+std::optional<CommunicationPool> parse_communication_pool_key(std::string_view key) {
+  const auto take = [&] {
+    const std::size_t end = std::min(key.find(", "), key.size());
+    const std::string_view part = key.substr(0, end);
+    key.remove_prefix(std::min(end + 2, key.size()));
+    return part;
+  };
+  /// The number in front of a unit; -1 for "?".
+  const auto number = [](std::string_view part, std::string_view unit, auto& value) {
+    if (!part.ends_with(unit)) return false;
+    part.remove_suffix(unit.size());
+    if (part == "?") return true;
+    const auto parsed = std::from_chars(part.data(), part.data() + part.size(), value);
+    return parsed.ec == std::errc() && parsed.ptr == part.data() + part.size() && value >= 0;
+  };
+  constexpr std::array<Axis, kAxisCount> kAxes = {Axis::Tp, Axis::Cp, Axis::Ep, Axis::Dp, Axis::Pp};
+  for (const Axis axis : kAxes) {
+    const std::string prefix = std::string(axis_name(axis)) + " ";
+    if (key.starts_with(prefix)) key.remove_prefix(prefix.size());
+  }
+  for (const std::string_view pair : {", stage ", ", rank "}) key = key.substr(0, key.rfind(pair));
+  CommunicationPool pool;
+  const std::string_view kind = take();
+  pool.kind = kind_of_collective(kind);
+  if (collective_kind_name(pool.kind) != kind) return std::nullopt;
+  if (!number(take(), " ranks", pool.group_size)) return std::nullopt;
+  std::string_view part = take();
+  if (part == "intra-host" || part == "inter-host") part = take();
+  if (!number(part, " bytes", pool.bytes)) return std::nullopt;
+  pool.kernel = std::string(key);
+  return pool;
 }
 
 }  // namespace prism

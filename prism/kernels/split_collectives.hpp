@@ -8,9 +8,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "prism/kernels/match_collectives.hpp"
+#include "prism/model/mesh.hpp"
 
 namespace prism {
 
@@ -60,5 +62,17 @@ GroupPlacement placement_of(std::span<const RankTrace> traces, const CommGroup& 
 /// "all-reduce, 8 ranks, intra-host, 16777216 bytes, RING LL". Unknown parts read "?".
 std::string communication_pool_key(CollectiveKind kind, std::int32_t group_size, GroupPlacement placement,
                                    std::int64_t bytes, const KernelName& kernel);
+
+/// The parts of such a text.
+struct CommunicationPool {
+  CollectiveKind kind = CollectiveKind::Unknown;
+  std::int32_t group_size = -1;  ///< -1: unknown
+  std::int64_t bytes = -1;       ///< -1: unknown
+  std::string kernel;            ///< algorithm and protocol, "RING LL"; empty if unknown
+};
+
+/// What communication_pool_key made the text from, with or without an axis before and a pair of stages or ranks behind;
+/// nothing for other texts.
+std::optional<CommunicationPool> parse_communication_pool_key(std::string_view key);
 
 }  // namespace prism

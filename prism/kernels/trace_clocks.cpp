@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "prism/kernels/clock_fit.hpp"
 #include "prism/model/least_absolute_clocks.hpp"
 #include "prism/stats/quantiles.hpp"
 
@@ -15,12 +16,7 @@ namespace prism {
 namespace {
 
 constexpr double kAgreementNs = 1e3;
-constexpr double kSdFromMad = 1.4826;  // of a normal law
 constexpr std::size_t kFewCollectives = 8;
-constexpr std::int64_t kDriftSpanNs = 5'000'000'000;
-constexpr std::size_t kMaxDriftPoints = 256;
-constexpr double kMaxDrift = 1e-3;  // clocks of computers are off by at most some 1e-4
-constexpr double kDriftNoiseMultiple = 5;
 constexpr std::int64_t kReportedNs = 100'000;
 
 double median(std::vector<double> values) {
@@ -125,44 +121,15 @@ class Estimator {
     std::vector<Residual>& residuals = residuals_[t];
     if (residuals.empty()) return;
     std::ranges::sort(residuals, {}, &Residual::time_ns);
-    clock.origin_ns = residuals[residuals.size() / 2].time_ns;
-    for (Residual& residual : residuals) residual.late_ns -= solved[t];
-    clock.spread_ns = spread(residuals);
-    if (residuals.back().time_ns - residuals.front().time_ns >= kDriftSpanNs &&
-        residuals.size() > 2 * kFewCollectives) {
-      fit_drift(clock, residuals);
+    std::vector<ClockSample> samples;
+    for (const Residual& residual : residuals) {
+      samples.push_back({residual.time_ns, std::llround(residual.late_ns - solved[t])});
     }
-  }
-
-  static double spread(const std::vector<Residual>& residuals) {
-    std::vector<double> values;
-    for (const Residual& residual : residuals) values.push_back(residual.late_ns);
-    const double middle = median(values);
-    for (double& value : values) value = std::abs(value - middle);
-    return kSdFromMad * median(std::move(values));
-  }
-
-  /// Median of the slopes between early and late residuals (Theil and Sen, on points half the span apart).
-  static void fit_drift(TraceClock& clock, std::vector<Residual>& residuals) {
-    const std::size_t half = residuals.size() / 2;
-    const std::size_t step = std::max<std::size_t>(1, half / kMaxDriftPoints);
-    std::vector<double> slopes;
-    for (std::size_t i = 0; i + half < residuals.size(); i += step) {
-      const Residual& early = residuals[i];
-      const Residual& late = residuals[i + half];
-      if (late.time_ns == early.time_ns) continue;
-      slopes.push_back((late.late_ns - early.late_ns) / static_cast<double>(late.time_ns - early.time_ns));
-    }
-    if (slopes.empty()) return;
-    const double drift = median(std::move(slopes));
-    for (Residual& residual : residuals) {
-      residual.late_ns -= drift * static_cast<double>(residual.time_ns - clock.origin_ns);
-    }
-    const double left = spread(residuals);
-    const double span = static_cast<double>(residuals.back().time_ns - residuals.front().time_ns);
-    if (std::abs(drift) > kMaxDrift || std::abs(drift) * span < kDriftNoiseMultiple * left) return;
-    clock.drift = drift;
-    clock.spread_ns = left;
+    const ClockFit fit = fit_clock(samples);
+    clock.drift = fit.drift;
+    clock.origin_ns = fit.origin_ns;
+    clock.spread_ns = fit.spread_ns;
+    if (fit.drift != 0) clock.offset_ns += fit.offset_ns;
   }
 
   /// Ranks of one host read one clock: a rank with little evidence takes the middle of the others'.

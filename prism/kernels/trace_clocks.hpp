@@ -12,7 +12,7 @@ namespace prism {
 
 /// [trace] clocks relative to the first trace, each the median of its ends' differences over the better half (smallest
 /// spread) of each group's collectives, balanced over groups by least absolute deviations. Groups without barrier-like
-/// collectives use all their matches. A drift is fitted if the matches span seconds and it stands out of their noise.
+/// collectives use all their matches. A drift is added where it stands out (fit_clock).
 /// A trace with few matches takes the clock of its host, if recorded. `known` removes whole differences first.
 std::vector<TraceClock> estimate_trace_clocks(std::span<const RankTrace> traces,
                                               std::span<const RankCommunication> communication,

@@ -15,10 +15,12 @@ struct UsualLags {
   /// Median gap between two kernels of a stream when the second was waiting in the queue. Negative with
   /// programmatic dependent launch.
   double gap_ns = 0;
-  /// [name of the call] from the begin of the call to the start of its op on an idle stream: the shortest
-  /// seen but for one in a hundred, at least 0; that of all launches for a name with too few of them.
+  /// [name of the call] from the begin of the call to the start of its op on an idle stream, if no op of another
+  /// stream ended in between, for which it may have waited: the shortest seen but for one in a hundred, at least 0;
+  /// that of all launches for a name with too few of them.
   std::vector<double> launch_ns;
-  double any_launch_ns = 0;
+  double any_launch_ns =
+      5'000;  ///< of a device that was never idle: 5 us, the middle of what is seen elsewhere
 
   [[nodiscard]] double launch(NameId call) const { return launch_ns[call.value]; }
 };

@@ -68,7 +68,7 @@ TEST(UsualLags, OpsThatQueuedShowTheGapAndNotTheLatency) {
   for (int i = 0; i < 9; ++i) b.launch("k", (10 + i) * kUs, (307 + 20 * i) * kUs, 19 * kUs);
   const Measured m = measure(b);
   EXPECT_EQ(m.lags.gap_ns, 1 * kUs);
-  EXPECT_EQ(m.lags.any_launch_ns, 6 * kUs);  // of the first alone
+  EXPECT_EQ(m.lags.any_launch_ns, 5 * kUs);  // one launch on an idle stream is too few to measure
 }
 
 TEST(UsualLags, GapsAreNegativeWhenKernelsStartBeforeTheOneBeforeEnds) {
@@ -78,12 +78,12 @@ TEST(UsualLags, GapsAreNegativeWhenKernelsStartBeforeTheOneBeforeEnds) {
   EXPECT_EQ(measure(b).lags.gap_ns, -1 * kUs);
 }
 
-TEST(UsualLags, WithoutLaunchesNothingIsUsual) {
+TEST(UsualLags, WithoutLaunchesTheLatencyIsThatOfOtherDevices) {
   TraceBuilder b(0);
   b.kernel("k", 0, 10, 0);
   const Measured m = measure(b);
   EXPECT_EQ(m.lags.gap_ns, 0);
-  EXPECT_EQ(m.lags.any_launch_ns, 0);
+  EXPECT_EQ(m.lags.any_launch_ns, 5 * kUs);
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ constexpr bool is_of_cell(Category category) {
          category == Category::Unexplained || category == Category::StepStart;
 }
 
+/// Value of a communication op in a profiled step that did not run it: it ends so early that nothing waits for it.
+inline constexpr double kDidNotRunNs = -1e15;
+
+/// Whether a value of a kernel-level pool is of a step that ran the op. Other ops have 0 where they did not run: they
+/// take no time.
+constexpr bool did_run(double value_ns) {
+  return value_ns != 0 && value_ns > kDidNotRunNs / 2;
+}
+
 struct DurationClass {
   std::string key;  ///< pool key: classes of one key are shown as one pool
   Category category = Category::Compute;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/model/step_model.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace prism {

@@ -23,11 +23,11 @@ std::string row(Fields... fields) {
 }  // namespace
 
 std::string inspect_csv(const InspectResult& result) {
-  std::string text = "key,category,count,mean_s,cv,p95_s,best_law,law_ks\n";
+  std::string text = "key,category,count,mean_s,per_step_s,cv,p95_s,best_law,law_ks\n";
   for (const PoolSummary& pool : result.pools) {
     text += row(pool.key, std::string(category_name(pool.category)), std::to_string(pool.count),
-                seconds(pool.mean_ns), csv_number(pool.cv), seconds(pool.p95_ns), pool.best_law,
-                csv_number(pool.law_ks));
+                seconds(pool.mean_ns), seconds(pool.per_step_ns), csv_number(pool.cv), seconds(pool.p95_ns),
+                pool.best_law, csv_number(pool.law_ks));
   }
   return text;
 }

@@ -11,7 +11,7 @@
 
 namespace prism {
 
-/// key,category,count,mean_s,cv,p95_s,best_law,law_ks
+/// key,category,count,mean_s,per_step_s,cv,p95_s,best_law,law_ks
 std::string inspect_csv(const InspectResult& result);
 /// step,observed_s,replayed_s,error
 std::string replay_csv(const ReplayResult& result);

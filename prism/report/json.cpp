@@ -112,6 +112,36 @@ Json inferred(Json json, const StepModel& model) {
 
 }  // namespace
 
+namespace {
+
+/// Where the time of each rank went, of kernel-level models.
+Json with_ranks(Json json, const StepModel& model, const InspectResult& result) {
+  if (result.rank_compute.empty()) return json;
+  Json activity = Json::array();
+  for (const RankActivity& rank : model.activity) {
+    activity.push_back({{"rank", rank.rank},
+                        {"busy", number(rank.busy)},
+                        {"exposed_communication", number(rank.communicating)},
+                        {"waiting_for_ranks", number(rank.waiting_ranks)},
+                        {"waiting_for_host", number(rank.waiting_host)}});
+  }
+  json["activity"] = std::move(activity);
+  Json compute = Json::array();
+  for (const RankCompute& rank : result.rank_compute) {
+    compute.push_back({{"rank", rank.rank}, {"mean_s", seconds(rank.mean_ns)}, {"cv", number(rank.cv)}});
+  }
+  json["rank_compute"] = std::move(compute);
+  Json phases = Json::array();
+  for (const PhaseTime& time : result.phases) {
+    phases.push_back({{"phase", time.phase == Phase::Unknown ? "unknown" : phase_name(time.phase)},
+                      {"per_step_s", seconds(time.per_step_ns)}});
+  }
+  json["phases"] = std::move(phases);
+  return json;
+}
+
+}  // namespace
+
 std::string inspect_json(const StepModel& model, const InspectResult& result, const RunInfo& info) {
   Json json = document("inspect", model, info);
   json["ranks"] = result.ranks;
@@ -126,12 +156,14 @@ std::string inspect_json(const StepModel& model, const InspectResult& result, co
                      {"category", category_name(pool.category)},
                      {"count", pool.count},
                      {"mean_s", seconds(pool.mean_ns)},
+                     {"per_step_s", seconds(pool.per_step_ns)},
                      {"cv", number(pool.cv)},
                      {"p95_s", seconds(pool.p95_ns)},
                      {"best_law", pool.best_law},
                      {"law_ks", number(pool.law_ks)}});
   }
   json["pools"] = std::move(pools);
+  json = with_ranks(std::move(json), model, result);
   Json offsets = Json::array();
   for (std::size_t i = 0; i < model.clock_offsets_ns.size(); ++i) {
     offsets.push_back({{"rank", model.recording ? model.recording->ranks[i] : static_cast<int>(i)},
@@ -231,6 +263,13 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
     json["guarantee"] = nullptr;
     json["reason"] = result.guarantee.reason;
   }
+  json["anchor"] = nullptr;
+  if (result.anchor) {
+    json["anchor"] = {{"source", result.anchor->source},
+                      {"factor", number(result.anchor->factor)},
+                      {"steps", result.anchor->steps},
+                      {"uses_log_variation", result.anchor->uses_log_variation}};
+  }
   json["samples"] = result.samples_ns.size();
   json["model"] = sampling_name(result.sampling);
   json["graph"] = graph_json(model);
@@ -243,6 +282,20 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
                        {"differs", w.differs}});
   }
   json["windows"] = std::move(windows);
+  Json sources = Json::array();
+  for (const SpreadSource& source : result.spread.sources) {
+    sources.push_back({{"pool", source.key},
+                       {"category", category_name(source.category)},
+                       {"share", number(source.share)},
+                       {"mean_s", seconds(source.mean_ns)}});
+  }
+  Json ranks = Json::array();
+  for (const RankOnPath& rank : result.spread.ranks) {
+    ranks.push_back({{"rank", rank.rank}, {"share", number(rank.share)}});
+  }
+  json["ranks_on_path"] = std::move(ranks);
+  json["spread_samples"] = result.spread.samples;
+  json["spread"] = std::move(sources);
   if (info.timing) {
     json["elapsed_s"] = number(result.sampling_seconds);
     json["node_samples_per_s"] =

@@ -170,6 +170,7 @@ class Writer {
     }
     write_distributed_info();
     if (!trace_.host.empty()) put("  \"host_name\": {},\n", json_string(trace_.host));
+    if (!trace_.common_clock.empty()) put("  \"common_clock\": {},\n", json_string(trace_.common_clock));
     put("  \"displayTimeUnit\": \"ms\",\n");
     if (trace_.base_time_ns) put("  \"baseTimeNanoseconds\": {},\n", *trace_.base_time_ns);
     put("  \"traceEvents\": [");

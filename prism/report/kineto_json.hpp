@@ -23,7 +23,7 @@ using TextSink = std::function<void(std::string_view)>;
 /// threads. `trace_name` is what the document calls itself.
 ///
 /// Times are microseconds with three decimals, less the base time if the trace has one; nothing is clamped.
-/// Host, counts and digest: only the host is written ("host_name"). Bytes of names that are not UTF-8 become
+/// Of host, common clock, counts and digest, the first two are written ("host_name", "common_clock"). Bytes of names that are not UTF-8 become
 /// U+FFFD. A record with a group pointer is written as PyTorch 1.9 to 2.2 did, by position.
 void write_kineto_json(const RankTrace& trace, std::string_view trace_name, const TextSink& sink);
 

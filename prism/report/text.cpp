@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -74,9 +75,12 @@ std::string job_line(const StepModel& model) {
   const auto gpus = static_cast<std::uint64_t>(model.mesh.world_size());
   const std::uint64_t ranks = std::uint64_t{model.template_ranks} * model.replicas;
   std::string line = model.source + ": ";
-  line +=
-      gpus >= ranks ? fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text()) : plural(ranks, "rank");
-  if (model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
+  if (gpus >= std::max<std::uint64_t>(ranks, model.world_ranks)) {
+    line += fmt::format("{} ({})", plural(gpus, "GPU"), model.mesh.text());
+  } else {
+    line += plural(std::max<std::uint64_t>(ranks, model.world_ranks), "rank");
+  }
+  if (model.step_count() > 0 && model.traced_ranks() < std::max<std::uint64_t>(ranks, model.world_ranks)) {
     line += fmt::format(", {} traced", model.traced_ranks());
   }
   if (model.step_count() > 0) {
@@ -202,6 +206,89 @@ std::string kernel_replay(const ReplayResult& result) {
   return text;
 }
 
+/// The pools whose time on the critical path goes with the step time.
+std::string spread_text(const StepModel& model, const SpreadSources& spread) {
+  constexpr std::size_t kShown = 8;
+  constexpr double kLeastShare = 0.005;
+  if (spread.sources.empty()) return "";
+  std::string text = fmt::format("\nwhat makes the spread (critical paths of {}):\n{:>10} {:>14}  pool\n",
+                                 plural(spread.samples, "sample"), "share", "mean on path");
+  double others = 0;
+  for (std::size_t i = 0; i < spread.sources.size(); ++i) {
+    const SpreadSource& source = spread.sources[i];
+    if (i >= kShown) {
+      others += source.share;
+      continue;
+    }
+    text += fmt::format("{:>8.1f} % {:>14}  {} ({})\n", 100 * source.share, time_text(source.mean_ns),
+                        source.key, category_name(source.category));
+  }
+  if (spread.sources.size() > kShown) {
+    text += fmt::format("{:>8.1f} % {:>14}  {} more (--json lists all)\n", 100 * others, "",
+                        plural(spread.sources.size() - kShown, "pool"));
+  }
+  if (spread.ranks.size() < 2) return text;
+  const bool kernels = !model.activity.empty();  // ranks of an op-level template are pipeline stages
+  text += kernels ? "ranks on the critical path:" : "stages on the critical path:";
+  std::string separator = " ";
+  for (std::size_t i = 0; i < std::min(kShown, spread.ranks.size()); ++i) {
+    const auto [rank, share] = spread.ranks[i];
+    if (share < kLeastShare) break;
+    text += fmt::format("{}{} ({:.0f} %)", std::exchange(separator, ", "),
+                        kernels ? model.activity[static_cast<std::size_t>(rank)].rank : rank, 100 * share);
+  }
+  text += "\n";
+  return text;
+}
+
+/// Where the time of each rank's GPU went, and how much it computes.
+std::string ranks_text(const StepModel& model, const InspectResult& result) {
+  constexpr std::size_t kShown = 32;
+  std::string text = fmt::format("\n{:>6} {:>8} {:>14} {:>16} {:>16} {:>14} {:>8}\n", "rank", "busy",
+                                 "exposed comm.", "waits for ranks", "waits for host", "compute/step", "CV");
+  for (std::size_t r = 0; r < std::min({kShown, model.activity.size(), result.rank_compute.size()}); ++r) {
+    const RankActivity& a = model.activity[r];
+    const RankCompute& c = result.rank_compute[r];
+    text += fmt::format("{:>6} {:>6.1f} % {:>12.1f} % {:>14.1f} % {:>14.1f} % {:>14} {:>8}\n", a.rank,
+                        100 * a.busy, 100 * a.communicating, 100 * a.waiting_ranks, 100 * a.waiting_host,
+                        time_text(c.mean_ns), std::isnan(c.cv) ? "-" : fmt::format("{:.1f} %", 100 * c.cv));
+  }
+  if (model.activity.size() > kShown) {
+    text += fmt::format("{:>6} {} more (--json lists all)\n", "...",
+                        plural(model.activity.size() - kShown, "rank"));
+  }
+  text += "\nGPU time per step and rank:";
+  std::string separator = " ";
+  for (const PhaseTime& time : result.phases) {
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "),
+                        time.phase == Phase::Unknown ? "no phase known" : phase_name(time.phase),
+                        time_text(time.per_step_ns));
+  }
+  text += "\n";
+  return text;
+}
+
+/// The pools that take the most time of a step.
+std::string kernel_pools_text(const InspectResult& result) {
+  constexpr std::size_t kShown = 30;
+  constexpr std::size_t kWidth = 58;
+  std::string text = fmt::format("\n{:<58} {:<15} {:>7} {:>11} {:>10} {:>8} {:>10}  {}\n", "pool", "category",
+                                 "values", "sum/step", "mean", "CV", "p95", "best law (KS)");
+  for (std::size_t i = 0; i < std::min(kShown, result.pools.size()); ++i) {
+    const PoolSummary& pool = result.pools[i];
+    const std::string key = pool.key.size() > kWidth ? pool.key.substr(0, kWidth - 3) + "..." : pool.key;
+    text += fmt::format("{:<58} {:<15} {:>7} {:>11} {:>10} {:>6.1f} % {:>10}  {} ({:.3f})\n", key,
+                        category_name(pool.category), thousands(pool.count), time_text(pool.per_step_ns),
+                        time_text(pool.mean_ns), 100 * pool.cv, time_text(pool.p95_ns), pool.best_law,
+                        pool.law_ks);
+  }
+  if (result.pools.size() > kShown) {
+    text +=
+        fmt::format("... {} more (--json or --csv list all)\n", plural(result.pools.size() - kShown, "pool"));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string inspect_text(const StepModel& model, const InspectResult& result) {
@@ -222,6 +309,9 @@ std::string inspect_text(const StepModel& model, const InspectResult& result) {
     text += fmt::format("clocks: largest offset {} (rank {})\n", time_text(model.clock_offsets_ns[worst]),
                         model.recording ? model.recording->ranks[worst] : static_cast<int>(worst));
   }
+  if (!result.rank_compute.empty())
+    return text + ranks_text(model, result) + kernel_pools_text(result) +
+           notes(model, extension_warnings(model));
   text += fmt::format("\n{:<44} {:<15} {:>8} {:>10} {:>8} {:>10}  {}\n", "pool", "category", "values", "mean",
                       "CV", "p95", "best law (KS)");
   for (const PoolSummary& pool : result.pools) {
@@ -270,7 +360,7 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
       "answers\n"
       "no what-if.\n\n",
       sampling_name(result.chosen));
-  if (model.replicas > 1) {
+  if (model.replicas * model.cells > 1) {
     text += fmt::format("share of the step effect that is common to all replicas: a = {:.2f}\n",
                         result.effects.share);
   } else {
@@ -281,8 +371,21 @@ std::string validate_text(const StepModel& model, const ValidateResult& result) 
   return text + notes(model, result.warnings);
 }
 
+namespace {
+
+std::string anchor_line(const Anchor& anchor) {
+  std::string text = "anchor: " + anchor.source;
+  if (anchor.steps > 0) text += ", " + plural(anchor.steps, "unprofiled step");
+  text += fmt::format("; profiled steps are taken times {:.4f}", anchor.factor);
+  text += anchor.uses_log_variation ? ", with the spread of the log\n" : ", with their own spread\n";
+  return text;
+}
+
+}  // namespace
+
 std::string forecast_text(const StepModel& model, const ForecastResult& result, const RunInfo& info) {
   std::string text = job_line(model) + graph_line(model);
+  if (result.anchor) text += anchor_line(*result.anchor);
   text += fmt::format("{}, sampling model {}, seed {}\n\n", plural(result.samples_ns.size(), "sample"),
                       sampling_name(result.sampling), info.seed.value_or(0));
   const Moments& m = result.summary.moments_ns;
@@ -303,6 +406,7 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
   text += fmt::format("{:<10}{:>12}   standard deviation {} ({:.2f} %), {} to {}\n\n", "mean", column(m.mean),
                       time_text(m.sd), 100 * m.cv, column(m.min), column(m.max));
   text += histogram(result.samples_ns, column);
+  text += spread_text(model, result.spread);
   if (result.guarantee.bound_ns) {
     text += fmt::format("\nguarantee: {:.0f} % of steps take at most {}, with {:.0f} % confidence ({})\n",
                         100 * result.guarantee.p, column(*result.guarantee.bound_ns),

@@ -144,6 +144,8 @@ struct RankTrace {
   std::string backend;
   std::string gpu_name;  ///< of device properties; empty if not recorded
   std::string host;      ///< empty if not recorded
+  std::string
+      common_clock;  ///< ranks with equal names here read one clock, as simulated ones do; empty: not known
   std::vector<ProcessGroup> groups;
   std::optional<std::int64_t> base_time_ns;  ///< already added to all times
   bool absolute_time = false;

@@ -13,9 +13,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = input.folder() / "again.prism";
     prism::save_model(model, again);
     const prism::StepModel reread = prism::load_model(again);
-    prism::fuzz::require(
-        reread.graph == model.graph && reread.nodes == model.nodes && reread.pools == model.pools,
-        "save and load is not the identity");
+    prism::fuzz::require(reread.graph == model.graph && reread.nodes == model.nodes &&
+                             reread.pools == model.pools && reread.step_kinds == model.step_kinds &&
+                             reread.rank_factors == model.rank_factors && reread.activity == model.activity &&
+                             reread.lead_ns == model.lead_ns,
+                         "save and load is not the identity");
   } catch (const prism::InputError&) {
     return 0;
   }

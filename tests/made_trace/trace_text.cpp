@@ -15,9 +15,9 @@ class TraceText {
     const auto optional = [](const auto& value) {
       return value ? fmt::to_string(*value) : std::string("none");
     };
-    add("rank {} of {}, backend {}, gpu {}, host {}, base {}, absolute {}, complete {}",
+    add("rank {} of {}, backend {}, gpu {}, host {}, clock {}, base {}, absolute {}, complete {}",
         optional(trace_.rank), optional(trace_.world_size), trace_.backend, trace_.gpu_name, trace_.host,
-        optional(trace_.base_time_ns), trace_.absolute_time, trace_.complete);
+        trace_.common_clock, optional(trace_.base_time_ns), trace_.absolute_time, trace_.complete);
     for (const ProcessGroup& g : trace_.groups) {
       add("group {} {} size {} [{}]", g.name, g.description, g.size, fmt::join(g.members, " "));
     }
