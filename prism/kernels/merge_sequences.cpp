@@ -13,7 +13,8 @@ namespace {
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 constexpr std::uint32_t kMostDifferences = 4096;  // the search keeps half the square of it: 64 MiB
-constexpr std::size_t kMostCompared = 8;          // earlier sequences that a new one is compared with
+constexpr std::uint32_t kFewDifferences = 512;
+constexpr std::size_t kMostCompared = 8;  // earlier sequences that a new one is compared with
 
 /// Farthest x reached with d differences on each diagonal k = x - y of -d, -d + 2, ..., d.
 class Frontier {
@@ -94,26 +95,52 @@ std::size_t fewest_differences(std::vector<std::uint64_t> a, std::vector<std::ui
   return only_one.size();
 }
 
-/// common_subsequence of sequences that are alike: at most half of their symbols are left unpaired.
-std::optional<Pairs> pair_if_alike(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
-  const std::size_t limit = std::min<std::size_t>((a.size() + b.size()) / 2, kMostDifferences);
+using Sequence = std::vector<std::uint64_t>;
+
+/// common_subsequence of sequences that are alike: at most half of their symbols, and at most `most`, are left unpaired.
+std::optional<Pairs> pair_if_alike(const Sequence& a, const Sequence& b, std::size_t most) {
+  const std::size_t limit = std::min((a.size() + b.size()) / 2, most);
   if (fewest_differences(a, b) > limit) return std::nullopt;
   return common_subsequence(a, b, static_cast<std::uint32_t>(limit));
 }
 
+/// Adds pairs for symbols of `next` that stand between two pairs and are in the list there too.
+Pairs with_gaps_filled(const Pairs& pairs, const Sequence& list, const Sequence& next) {
+  Pairs filled;
+  std::uint32_t in_list = 0;
+  std::uint32_t in_next = 0;
+  const auto fill = [&](std::uint32_t list_end, std::uint32_t next_end) {
+    for (; in_next < next_end; ++in_next) {
+      const auto found = std::find(list.begin() + in_list, list.begin() + list_end, next[in_next]);
+      if (found == list.begin() + list_end) continue;
+      in_list = static_cast<std::uint32_t>(found - list.begin());
+      filled.emplace_back(in_list++, in_next);
+    }
+  };
+  for (const auto& [of_list, of_next] : pairs) {
+    fill(of_list, of_next);
+    filled.emplace_back(of_list, of_next);
+    in_list = of_list + 1;
+    in_next = of_next + 1;
+  }
+  fill(static_cast<std::uint32_t>(list.size()), static_cast<std::uint32_t>(next.size()));
+  return filled;
+}
+
 /// Pairs (place in the list, index in `next`): with the list as a whole or, where it holds much that `next` has not,
-/// with the latest of the `recent` sequences that is alike.
-Pairs pair_up(const MergedSequences& merged, std::span<const std::vector<std::uint64_t>> sequences,
-              std::span<const std::size_t> recent, const std::vector<std::uint64_t>& next) {
-  if (auto pairs = pair_if_alike(merged.symbols, next)) return std::move(*pairs);
+/// through the latest of the `recent` sequences that is alike. A search that fails costs the square of its limit, so
+/// narrow ones come first.
+Pairs pair_up(const MergedSequences& merged, std::span<const Sequence> sequences,
+              std::span<const std::size_t> recent, const Sequence& next) {
+  if (auto pairs = pair_if_alike(merged.symbols, next, kFewDifferences)) return std::move(*pairs);
   for (std::size_t back = recent.size(); back > 0; --back) {
     const std::size_t other = recent[back - 1];
-    auto pairs = pair_if_alike(sequences[other], next);
+    auto pairs = pair_if_alike(sequences[other], next, kFewDifferences);
     if (!pairs) continue;
     for (auto& [in_other, in_next] : *pairs) in_other = merged.place[other][in_other];
-    return std::move(*pairs);
+    return with_gaps_filled(*pairs, merged.symbols, next);
   }
-  return {};
+  return pair_if_alike(merged.symbols, next, kMostDifferences).value_or(Pairs{});
 }
 
 }  // namespace

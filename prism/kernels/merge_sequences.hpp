@@ -23,9 +23,9 @@ struct MergedSequences {
   std::vector<std::vector<std::uint32_t>> place;
 };
 
-/// Merges in order: each sequence is paired with the list so far, or with one of the last different sequences if the list
-/// holds much else, and what it has more is put in where it occurs. A sequence that differs by more than half, or by more
-/// than 4,096 symbols, from all of these shares nothing with the list and is appended whole.
+/// Merges in order: each sequence is paired with the list so far, or with one of the last few different sequences if the
+/// list holds much else, and what it has more is put in where it occurs. A sequence that differs by more than half, or by
+/// more than 4,096 symbols, shares nothing with the list and is appended whole.
 MergedSequences merge_sequences(std::span<const std::vector<std::uint64_t>> sequences);
 
 }  // namespace prism
