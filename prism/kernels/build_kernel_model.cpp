@@ -2,6 +2,7 @@
 #include "prism/kernels/build_kernel_model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -394,6 +395,22 @@ void report_left_out(const KernelRecording& job, const KernelGraph& graph, Impor
       graph.split_matches);
 }
 
+/// How many edges of each inferred kind the graph holds.
+void report_inferred(const KernelGraph& graph, ImportReport& report) {
+  std::array<std::size_t, kDependencyKindCount> count = {};
+  for (const RankTemplate& rank : graph.templates) {
+    for (const TemplateEdge& edge : rank.edges) ++count[static_cast<std::size_t>(edge.kind)];
+  }
+  for (std::size_t kind = 0; kind < count.size(); ++kind) {
+    const auto of = static_cast<DependencyKind>(kind);
+    if (!is_inferred(of) || count[kind] == 0) continue;
+    report.add({Severity::Info,
+                "dependencies inferred from times: " + std::string(dependency_name(of)),
+                count[kind],
+                {}});
+  }
+}
+
 }  // namespace
 
 StepModel build_kernel_model(const KernelRecording& job, ImportReport report) {
@@ -402,6 +419,7 @@ StepModel build_kernel_model(const KernelRecording& job, ImportReport report) {
   const KernelDurations durations = measure_durations(job, steps, graph);
   const ParallelLayout layout = find_layout(job.traces, job.matching.groups);
   report_left_out(job, graph, report);
+  report_inferred(graph, report);
   StepModel model;
   Describer(job, steps, graph, durations, layout).fill(model);
   model.source = source_of(job);

@@ -45,6 +45,8 @@ class Merger {
     carry_dependencies();
     std::ranges::sort(result_.edges, {},
                       [](const TemplateEdge& e) { return std::tie(e.after, e.before, e.kind); });
+    // Steps that leave out the same ops say the same.
+    result_.edges.erase(std::unique(result_.edges.begin(), result_.edges.end()), result_.edges.end());
     return std::move(result_);
   }
 
