@@ -39,7 +39,7 @@ int run_forecast(const ForecastCommandOptions& options) {
                                     .anchor = anchor},
                                    common.control);
   if (model.replicas != traced.replicas && traced.step_count() > 0) {
-    const std::vector<std::string> replayed = replay(traced, common.control).warnings;
+    const std::vector<std::string> replayed = replay_steps(traced, common.control).warnings;
     result.warnings.insert(result.warnings.begin(), replayed.begin(), replayed.end());
   }
   const RunInfo info{.seed = options.sampling.seed, .timing = options.timing};

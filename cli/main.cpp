@@ -35,8 +35,11 @@ extern "C" void on_interrupt(int) {
 
 constexpr const char* kAbout =
     "prism: how long a training step takes, as a distribution, from traces of real steps.\n\n"
-    "  INPUT  an op-level timeline (CSV, may be gzip or zstd), a folder with one, a saved model (.prism),\n"
-    "         or a folder with your own nodes.csv, edges.csv and pools.csv";
+    "  INPUT  traces of the PyTorch profiler (JSON, one file per rank: a file, several, or a folder), an "
+    "op-level\n"
+    "         timeline (CSV) or a folder with one, all may be gzip or zstd; a saved model (.prism); or a "
+    "folder with\n"
+    "         your own nodes.csv, edges.csv and pools.csv";
 
 constexpr const char* kExamples =
     "Examples:\n"

@@ -1020,6 +1020,13 @@ class OwnGraph(CliTest):
             "mesh": ["dp,3"], **parts})
         return folder
 
+    def test_host_and_queue_categories_need_no_profiled_steps(self):
+        folder = self.graph(nodes=["load,loading,0,,host-work", "walk,walking,0,,compute", "swim,swimming,1,,queue-lag",
+                                   "meet,meeting,0,all,collective"])
+        pools = document("inspect", folder)["pools"]
+        self.assertEqual({pool["category"] for pool in pools}, {"host work", "compute", "queue lag", "collective"})
+        self.assertEqual(document("forecast", folder)["step_time_s"]["max"], 2.75)
+
     def test_forecast(self):
         folder = self.graph()
         result = document("forecast", folder, "--samples", "4000")

@@ -862,7 +862,7 @@ TEST_F(ExampleFile, TwoTimelinesInAFolderAreRefused) {
 
 TEST_F(ExampleFile, EmptyFolderIsRefused) {
   const std::string message = thrown<InputError>([&] { open_model(dir_.path()); });
-  EXPECT_NE(message.find("the folder holds no CSV file"), std::string::npos) << message;
+  EXPECT_NE(message.find("the folder holds no trace"), std::string::npos) << message;
 }
 
 TEST_F(ExampleFile, AbsentFileIsRefused) {

@@ -78,7 +78,8 @@ StepModel with_pairs(const StepModel& model, const std::vector<Pair>& pairs, Car
         for (std::size_t m = 0; m < old.members; ++m) {
           const double theirs = pool[from * old.members + m];
           const double own = pool[to * old.members + m];
-          values.push_back(did_run(theirs) && did_run(own) && carried ? theirs : own);
+          const bool both = (did_run(theirs) && did_run(own)) || old.category == Category::Waiting;
+          values.push_back(both && carried ? theirs : own);
         }
       }
     }

@@ -234,7 +234,7 @@ ForecastResult forecast(const StepModel& model, const ForecastOptions& options, 
   result.windows = windows_of(model);
 
   if (profiled && model.replicas == model.pool_replicas()) {
-    result.warnings = replay(model, control).warnings;
+    result.warnings = replay_steps(model, control).warnings;
   }
   for (std::string& warning : extension_warnings(model)) result.warnings.push_back(std::move(warning));
   if (profiled) warn_few_steps(model, result.warnings);

@@ -30,6 +30,11 @@ std::string rank_text(const StepModel& model, const DurationClass& c, std::size_
   return " replica " + std::to_string(replica);
 }
 
+/// Whether 0 is a time like any other in a kernel-level pool, rather than that the step did not run the op.
+bool may_be_zero(Category category) {
+  return category == Category::Waiting;
+}
+
 std::vector<Pool> pools_by_key(const StepModel& model) {
   const bool kernels = is_kernel_level(model);
   std::vector<Pool> pools;
@@ -44,7 +49,9 @@ std::vector<Pool> pools_by_key(const StepModel& model) {
       if (is_new) pools.push_back({std::move(key), description.category, {}});
       const auto values = model.pools.pool(ClassId(c), d);
       auto& all = pools[place->second].values_ns;
-      std::ranges::copy_if(values, std::back_inserter(all), [&](double v) { return !kernels || did_run(v); });
+      std::ranges::copy_if(values, std::back_inserter(all), [&](double v) {
+        return !kernels || did_run(v) || (v == 0 && may_be_zero(description.category));
+      });
     }
   }
   std::erase_if(pools, [](const Pool& pool) { return pool.values_ns.empty(); });
@@ -120,7 +127,7 @@ InspectResult inspect(const StepModel& model, const RunControl& control) {
   parallel_for(pools.size(), control, [&](std::size_t i, std::size_t) {
     result.pools[i] = summarise_pool(pools[i], model.step_count());
   });
-  if (!is_kernel_level(model)) return result;
+  if (!is_kernel_level(model) || model.step_count() == 0) return result;
   std::ranges::stable_sort(result.pools, std::ranges::greater{}, &PoolSummary::per_step_ns);
   result.rank_compute = compute_of_ranks(model);
   result.phases = times_of_phases(model);

@@ -38,7 +38,9 @@ fs::path timeline_in(const fs::path& folder) {
   }
   std::ranges::sort(found);
   if (found.size() == 1) return found.front();
-  if (found.empty()) throw InputError({folder.string(), {}, {}}, "the folder holds no CSV file", kInputs);
+  if (found.empty())
+    throw InputError({folder.string(), {}, {}}, "the folder holds no trace: no profiler JSON and no CSV file",
+                     kInputs);
   throw InputError({folder.string(), {}, {}},
                    "the folder holds " + std::to_string(found.size()) + " CSV files (" +
                        found[0].filename().string() + ", " + found[1].filename().string() + ", ...)",
@@ -102,7 +104,12 @@ StepModel select_steps(const StepModel& model, const std::optional<std::pair<int
         range ? std::to_string(range->first) + " to " + std::to_string(range->second) : "the saved selection";
     throw InputError({model.source, {}, {}}, "no profiled step in " + text, "prism inspect lists the steps");
   }
-  return with_steps(model, kept);
+  StepModel selected = with_steps(model, kept);
+  if (kept.size() < model.steps.size() && !model.activity.empty()) {
+    selected.report.add(Severity::Info,
+                        "where each rank's time goes is of all profiled steps, not of those selected");
+  }
+  return selected;
 }
 
 /// The saved report with what building found now in place of what building found then.

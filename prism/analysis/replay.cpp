@@ -55,7 +55,7 @@ double ReplayResult::discrepancy() const {
   return std::abs(mean_replayed_ns - mean_observed_ns) / mean_observed_ns;
 }
 
-ReplayResult replay(const StepModel& model, const RunControl& control) {
+ReplayResult replay_steps(const StepModel& model, const RunControl& control) {
   if (model.step_count() == 0) {
     throw InputError({model.source, {}, {}}, "nothing to replay: the pools are not from profiled steps",
                      "prism forecast samples them");
@@ -70,9 +70,6 @@ ReplayResult replay(const StepModel& model, const RunControl& control) {
     result.mean_observed_ns += model.observed_ns[k] / n;
     result.mean_replayed_ns += times[k] / n;
   }
-  result.start_errors = start_errors(model);
-  result.across_steps = replay_across_steps(model, control);
-  result.unexplained_share = unexplained_share(model);
   if (result.discrepancy() > kMostDiscrepancy) {
     result.warnings.emplace_back(
         "the replay is off by more than 5 %: the graph misses something; do not trust forecasts of this "
@@ -81,8 +78,16 @@ ReplayResult replay(const StepModel& model, const RunControl& control) {
   return result;
 }
 
+ReplayResult replay(const StepModel& model, const RunControl& control) {
+  ReplayResult result = replay_steps(model, control);
+  result.start_errors = start_errors(model);
+  result.across_steps = replay_across_steps(model, control);
+  result.unexplained_share = unexplained_share(model);
+  return result;
+}
+
 StepModel with_replayed_times(StepModel model, const RunControl& control) {
-  const ReplayResult replayed = replay(model, control);
+  const ReplayResult replayed = replay_steps(model, control);
   for (std::size_t k = 0; k < model.step_count(); ++k) model.observed_ns[k] = replayed.steps[k].replayed_ns;
   return model;
 }

@@ -40,7 +40,11 @@ struct ReplayResult {
   [[nodiscard]] double discrepancy() const;
 };
 
-/// Replays all profiled steps in 64-bit arithmetic. Throws InputError if the model has none.
+/// Replays all profiled steps in 64-bit arithmetic: their times and warnings alone. Throws InputError if the model has
+/// none.
+ReplayResult replay_steps(const StepModel& model, const RunControl& control);
+
+/// The same, with what else a kernel-level model shows: start errors, steps across steps, unexplained lags.
 ReplayResult replay(const StepModel& model, const RunControl& control);
 
 /// The model with its replayed step times in place of the observed ones, so that validation scores the

@@ -13,7 +13,7 @@ namespace prism {
 
 namespace {
 
-constexpr std::size_t kNodeBudget = 8'000'000;
+constexpr std::size_t kNodeBudget = 16'000'000;  // durations held at once, as float
 constexpr std::size_t kFewestSamples = 32;
 constexpr std::size_t kMostSamples = 256;
 
@@ -55,8 +55,10 @@ class PathWalk {
     const ReplicaGroup group = model_.graph.replica_group(node);
     const auto own = group.index_of(static_cast<std::uint32_t>(replica));
     std::size_t best = kNone;
-    for (std::uint32_t d = 0; d < model_.replicas; ++d) {
-      if (group.spans() ? group.index_of(d) != own : d != replica) continue;
+    const auto first = static_cast<std::uint32_t>(group.spans() ? 0 : replica);
+    const auto last = group.spans() ? model_.replicas : first + 1;
+    for (std::uint32_t d = first; d < last; ++d) {
+      if (group.spans() && group.index_of(d) != own) continue;
       for (const NodeId before : model_.graph.predecessors(node)) {
         const std::size_t at = std::size_t{before.value} * model_.replicas + d;
         if (best == kNone || times.finish(at) > times.finish(best)) best = at;
@@ -88,7 +90,11 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
                                   std::uint32_t seed, const RunControl& control) {
   SpreadSources result;
   const std::size_t nodes = std::max<std::size_t>(1, model.graph.size() * model.replicas);
-  result.samples = std::clamp(kNodeBudget / nodes, kFewestSamples, kMostSamples);
+  result.samples = std::min(kNodeBudget / nodes, kMostSamples);
+  if (result.samples < kFewestSamples) {
+    result.samples = 0;  // too large to hold; a forecast of it has no such table
+    return result;
+  }
   const Draws draws(model, sampling, effects);
   const PathWalk walk(model);
   std::vector<std::vector<std::size_t>> paths(result.samples);
@@ -126,13 +132,17 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
     SpreadSource& source = by_key[pool.key];
     source.key = pool.key;
     source.category = pool.category;
-    source.mean_ns += critical[at] * own_mean;
+    // What the graph counts before the step begins is no time of the step.
+    const double of_step =
+        critical[at] * (own_mean - (pool.category == Category::StepStart ? model.lead_ns : 0));
+    source.mean_ns += of_step;
     source.share += critical[at] * covariance / variance;
-    by_rank[node.rank] += critical[at] * own_mean;
-    on_path += critical[at] * own_mean;
+    by_rank[node.rank] += of_step;
+    on_path += of_step;
   }
   for (auto& [key, source] : by_key) result.sources.push_back(std::move(source));
   std::ranges::stable_sort(result.sources, std::ranges::greater{}, &SpreadSource::share);
+  if (on_path <= 0) return result;
   for (const auto& [rank, time] : by_rank) result.ranks.push_back({rank, time / on_path});
   std::ranges::stable_sort(result.ranks, std::ranges::greater{}, &RankOnPath::share);
   return result;

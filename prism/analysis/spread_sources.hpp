@@ -38,7 +38,8 @@ struct SpreadSources {
   std::vector<RankOnPath> ranks;      ///< largest share first
 };
 
-/// From as many of the first samples as fit a budget of node evaluations, at least 32 and at most 256.
+/// From as many of the first samples as fit a budget of node evaluations, at most 256; none where not even 32 fit (more
+/// than 500,000 nodes times replicas).
 SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, const StepEffects& effects,
                                   std::uint32_t seed, const RunControl& control);
 

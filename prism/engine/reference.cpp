@@ -60,12 +60,13 @@ NodeTimes reference_times(const StepModel& model, const Draws& draws, std::uint3
         followed[before.value] = true;
       }
     }
+    std::vector<double> met(group.count(replicas), -std::numeric_limits<double>::infinity());
     for (std::uint32_t d = 0; d < replicas; ++d) {
-      double start = arrival[d];
-      for (std::uint32_t other = 0; other < replicas && group.spans(); ++other) {
-        if (group.index_of(other) == group.index_of(d)) start = std::max(start, arrival[other]);
-      }
-      times.start_ns[i * replicas + d] = start;
+      double& latest = met[group.index_of(d)];
+      latest = std::max(latest, arrival[d]);
+    }
+    for (std::uint32_t d = 0; d < replicas; ++d) {
+      times.start_ns[i * replicas + d] = met[group.index_of(d)];
       times.duration_ns[i * replicas + d] =
           draw_duration(model, draws.of(node), model.nodes[node].draw_id, seed, sample, d, cells[d]);
     }

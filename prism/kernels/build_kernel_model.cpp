@@ -63,8 +63,9 @@ NodeKind kind_of(KernelRole role) {
   }
 }
 
-/// Steps by what their GPUs ran: equal numbers where no more than a hundredth of the ops differ.
-std::vector<int> step_kinds(const JobSteps& steps, const KernelGraph& graph) {
+/// Steps by what their GPUs ran: equal numbers where the communication is the same and no more than a hundredth of the ops
+/// differ.
+std::vector<int> step_kinds(const KernelRecording& job, const JobSteps& steps, const KernelGraph& graph) {
   std::vector<int> kinds;
   std::vector<std::size_t> first_of;  // [kind] its first step
   for (std::size_t k = 0; k < steps.size(); ++k) {
@@ -72,14 +73,22 @@ std::vector<int> step_kinds(const JobSteps& steps, const KernelGraph& graph) {
     for (std::size_t candidate = 0; candidate < first_of.size() && kind < 0; ++candidate) {
       std::size_t ops = 0;
       std::size_t different = 0;
-      for (const RankTemplate& rank : graph.templates) {
+      bool same_communication = true;
+      for (std::size_t r = 0; r < graph.templates.size(); ++r) {
+        const RankTemplate& rank = graph.templates[r];
         for (std::uint32_t v = 0; v < rank.vertices.size(); ++v) {
           if (rank.vertices[v].kind != VertexKind::GpuOp) continue;
           ++ops;
-          if ((rank.at(v, k) == kAbsent) != (rank.at(v, first_of[candidate]) == kAbsent)) ++different;
+          const std::uint32_t here = rank.at(v, k);
+          const std::uint32_t there = rank.at(v, first_of[candidate]);
+          if ((here == kAbsent) == (there == kAbsent)) continue;
+          ++different;
+          const bool communicates =
+              job.communication[r].of_gpu_op[here == kAbsent ? there : here].has_value();
+          same_communication = same_communication && !communicates;
         }
       }
-      if (static_cast<double>(different) <= kSameKindShare * static_cast<double>(ops)) {
+      if (same_communication && static_cast<double>(different) <= kSameKindShare * static_cast<double>(ops)) {
         kind = static_cast<int>(candidate);
       }
     }
@@ -138,15 +147,20 @@ class Describer {
   }
 
   [[nodiscard]] std::uint64_t stable_id(const KernelNode& node) const {
-    const TemplateVertex& v = vertex(node.rank, node.vertex);
     std::uint64_t id = mix_id(0x6b65726e656c, static_cast<std::uint64_t>(node.role));
-    id = mix_id(id, node.rank);
+    id = mix_vertex(id, node.rank, node.vertex);
+    if (node.role == KernelRole::Launch) id = mix_vertex(id, node.rank, node.call);
+    for (const auto& [rank, v] : node.members) id = mix_vertex(id, rank, v);
+    return id;
+  }
+
+  [[nodiscard]] std::uint64_t mix_vertex(std::uint64_t id, std::uint32_t rank, std::uint32_t of) const {
+    const TemplateVertex& v = vertex(rank, of);
+    id = mix_id(id, rank);
     id = mix_id(id, static_cast<std::uint64_t>(v.kind));
     id = mix_id(id, v.lane);
     id = mix_id(id, v.signature);
-    id = mix_id(id, v.occurrence);
-    if (node.role != KernelRole::Launch) return id;
-    return mix_id(id, vertex(node.rank, node.call).occurrence);
+    return mix_id(id, v.occurrence);
   }
 
   [[nodiscard]] std::string rank_text(std::uint32_t rank) const {
@@ -209,15 +223,16 @@ class Describer {
     return index ? &job_.communication[rank].ops[*index] : nullptr;
   }
 
-  /// Whether a communication goes on over further replicas of the traced ranks: along the data-parallel axis, or
-  /// with members that were not traced.
+  /// Whether a communication goes on over further replicas of the traced ranks: along the data-parallel axis, or, where
+  /// the layout is unknown, as a collective with members that were not traced.
   [[nodiscard]] bool over_replicas(const KernelNode& node) const {
     const CommunicationOp* comm = communication(node.rank, node.vertex);
-    if (comm == nullptr) return false;
-    if (node.role == KernelRole::Waiting) return true;
+    if (comm == nullptr || is_point_to_point(comm->kind)) return false;
     const auto index = static_cast<std::size_t>(comm - job_.communication[node.rank].ops.data());
     const auto group = job_.matching.groups.of_op[node.rank][index];
-    return group && layout_.axis_of_group[*group] == Axis::Dp;
+    const auto axis = group ? layout_.axis_of_group[*group] : std::nullopt;
+    if (axis) return *axis == Axis::Dp;
+    return node.role == KernelRole::Waiting && !layout_.known;
   }
 
   /// Stream of what runs on the GPU, thread of what runs on the host.
@@ -432,7 +447,7 @@ StepModel build_kernel_model(const KernelRecording& job, ImportReport report) {
   for (std::size_t k = 0; k < steps.size(); ++k) {
     model.observed_ns.push_back(static_cast<double>(steps.end_ns[k] - steps.begin_ns[k]));
   }
-  model.step_kinds = step_kinds(steps, graph);
+  model.step_kinds = step_kinds(job, steps, graph);
   model.lead_ns = static_cast<double>(steps.lead_ns);
   model.recorded_start_ns = durations.start_ns;
   model.activity = find_rank_activity(job, steps);

@@ -347,5 +347,47 @@ TEST(KernelModel, ASendAndItsReceiveMeet) {
   EXPECT_EQ(of.category("ncclDevKernel_SendRecv 0 of rank 1"), Category::PointToPoint);
 }
 
+TEST(KernelModel, ACommunicationThatAStepDidNotRunHoldsNothingUp) {
+  std::vector<RankTrace> traces;
+  for (int rank = 0; rank < 2; ++rank) {
+    TraceBuilder b(rank);
+    b.trace().world_size = 2;
+    const CommRecord content = record(b, "allreduce", 2);
+    for (int k = 0; k < 2; ++k) {
+      step(b, k, 1'000 * k, 1'000);
+      const int late = 300 * rank;  // rank 1 is behind in both steps
+      launch(b, "a", 1'000 * k + 10, 1'000 * k + 20, 100 + late);
+      if (k == 1) {  // only here do they meet, at 430 us
+        b.record(1'015 * kUs, 10 * kUs, content);
+        b.launch(kAllReduce, 1'020 * kUs, (1'130 + late) * kUs, (400 - late) * kUs, 7).comm = b.comm(content);
+      }
+      launch(b, "b", 1'000 * k + 30, 1'000 * k + (k == 1 ? 540 : 130 + late), 50);
+    }
+    traces.push_back(b.finish());
+  }
+  const Built of(std::move(traces));
+  EXPECT_THAT(of.model().step_kinds, ElementsAre(0, 1));  // steps with other communication are never alike
+  EXPECT_EQ(of.us("ncclDevKernel_AllReduce_Sum_f32_RING_LL 0 of rank 0")[0], kDidNotRunNs / 1e3);
+  // Rank 0 goes on without rank 1: its second kernel follows its first, 10 us later.
+  EXPECT_EQ(of.us("gap before b 0 of rank 0")[0], 10);
+}
+
+TEST(KernelModel, AnUntracedPeerOfAPipelineIsNoFurtherReplica) {
+  TraceBuilder b(0);
+  b.trace().world_size = 2;
+  for (int k = 0; k < 2; ++k) {
+    step(b, k, 1'000 * k, 1'000);
+    CommRecord content = record(b, "recv", 2);
+    content.source = 1;
+    content.destination = 0;
+    b.record((1'000 * k + 10) * kUs, 10 * kUs, content);
+    b.launch("ncclDevKernel_SendRecv(x)", (1'000 * k + 15) * kUs, (1'000 * k + 30) * kUs,
+             (100 + 20 * k) * kUs, 20)
+        .comm = b.comm(content);
+  }
+  const Built of = built(b);
+  for (const Node& node : of.model().nodes) EXPECT_FALSE(node.over_replicas) << node.name;
+}
+
 }  // namespace
 }  // namespace prism

@@ -44,14 +44,15 @@ std::map<StepKey, std::size_t> steps_by_key(const RankRecording& rank) {
 /// Begin and end of a step that all ranks share, on the common clock.
 struct Extent {
   std::int64_t host_start_ns = std::numeric_limits<std::int64_t>::max();
-  std::int64_t first_call_ns = std::numeric_limits<std::int64_t>::max();
+  std::optional<std::int64_t> first_call_ns;
   std::optional<std::int64_t> previous_end_ns;
   std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
 
   void add(const RankTrace& trace, const TraceStep& step, const TraceClock& clock) {
     host_start_ns = std::min(host_start_ns, clock.aligned(step.host_start_ns));
     if (!step.calls.empty()) {
-      first_call_ns = std::min(first_call_ns, clock.aligned(trace.calls[step.calls.front()].start_ns));
+      const std::int64_t call_ns = clock.aligned(trace.calls[step.calls.front()].start_ns);
+      first_call_ns = std::min(first_call_ns.value_or(call_ns), call_ns);
     }
     if (step.previous_end_ns)
       previous_end_ns = std::max(previous_end_ns, std::optional(clock.aligned(*step.previous_end_ns)));
@@ -99,7 +100,8 @@ JobSteps find_job_steps(const KernelRecording& job, ImportReport& report) {
     steps.numbers.push_back(key.first);
     steps.begin_ns.push_back(begin);
     steps.end_ns.push_back(extent.end_ns);
-    steps.lead_ns = std::max({steps.lead_ns, begin - extent.host_start_ns, begin - extent.first_call_ns});
+    steps.lead_ns = std::max(steps.lead_ns, begin - extent.host_start_ns);
+    if (extent.first_call_ns) steps.lead_ns = std::max(steps.lead_ns, begin - *extent.first_call_ns);
   }
   if (steps.numbers.empty()) refuse(job);
   return steps;

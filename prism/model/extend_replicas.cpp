@@ -250,7 +250,10 @@ std::optional<std::uint32_t> replicas_of_whole_job(const StepModel& model) {
   if (!waited || model.world_ranks <= model.traced_ranks() || model.world_ranks % model.template_ranks != 0) {
     return std::nullopt;
   }
-  return model.world_ranks / model.template_ranks;
+  if (model.mesh.world_size() != model.world_ranks) return model.world_ranks / model.template_ranks;
+  // The layout is known: only the data-parallel axis is made of copies.
+  const auto along = static_cast<std::uint32_t>(model.mesh.size(Axis::Dp));
+  return along > model.cells && along % model.cells == 0 ? std::optional(along / model.cells) : std::nullopt;
 }
 
 std::vector<std::string> extension_warnings(const StepModel& model) {
