@@ -31,6 +31,7 @@ struct CommonOptions {
   std::vector<std::string> inputs;  ///< one, or the profiler traces of a job rank by rank
   bool strict = false;              ///< refuse profiler traces that are not sound JSON
   std::optional<int> rank;          ///< of a profiler trace that does not say it
+  std::string communication;        ///< file of names of communication kernels; empty: the built-in list
   Format format = Format::Text;
   std::string output;  ///< file to write to; empty: standard output
   std::optional<std::pair<int, int>> steps;

@@ -104,6 +104,10 @@ void add_input(CLI::App* app, CommonOptions& common) {
   app->add_option("--rank", common.rank, "the rank of a profiler trace that does not say it")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
+  app->add_option(
+         "--communication", common.communication,
+         "names of kernels that are communication, one pattern a line, in place of the built-in list")
+      ->type_name("FILE");
 }
 
 void add_format(CLI::App* app, CommonOptions& common, bool csv) {

@@ -462,6 +462,20 @@ class Usage(CliTest):
         self.assert_fails(BAD_INPUT, "replay", traces[0], traces[0], says=["rank 0"])
         self.assert_fails(BAD_INPUT, "replay", EXAMPLE, EXAMPLE, says=["is a directory"])
 
+    def test_communication_patterns_come_from_a_file(self):
+        patterns = self.folder / "patterns.txt"
+        trace = "examples/fsdp-4gpu/rank0.json.gz"
+        patterns.write_text("# all of it\n*backward*\n")
+        pools = document("inspect", trace, "--communication", patterns)["pools"]
+        self.assertEqual({p["category"] for p in pools if p["key"].startswith("backward")}, set())
+        patterns.write_text("*nccl* = gossip\n")
+        self.assert_fails(BAD_INPUT, "inspect", trace, "--communication", patterns, says=["patterns.txt:1", "gossip"])
+
+    def test_a_trace_that_ends_before_its_gpu_work_says_where(self):
+        cut = self.folder / "cut.json"
+        cut.write_text(gzip.decompress((ROOT / "examples/fsdp-4gpu/rank0.json.gz").read_bytes()).decode()[:60_000])
+        self.assert_fails(BAD_INPUT, "replay", cut, says=["cut.json at byte 60000", "ends early"])
+
     def test_wrong_arguments(self):
         for arguments, says in (
             (["forecast"], "INPUT"),
@@ -493,8 +507,8 @@ class Usage(CliTest):
                 self.assert_fails(USAGE, "forecast", EXAMPLE, f"--precision={text}", says=["--precision"])
 
     OPTIONS = {
-        ("inspect",): "--json --csv -o --output --steps --threads --fail-if --strict --rank",
-        ("replay",): "--json --csv -o --output --steps --threads --fail-if --strict --rank --launch-delays",
+        ("inspect",): "--json --csv -o --output --steps --threads --fail-if --strict --rank --communication",
+        ("replay",): "--json --csv -o --output --steps --threads --fail-if --strict --rank --communication --launch-delays",
         ("validate",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --target",
         ("forecast",): "--json --csv -o --output --steps --threads --fail-if --samples --seed --sampling --precision "
                        "--timing",

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "prism/analysis/kernel_trace_names.hpp"
 #include "prism/ingest/host_call_kind.hpp"
+#include "prism/ingest/name_table.hpp"
 #include "prism/kernels/node_names.hpp"
 
 namespace prism {
@@ -61,68 +63,6 @@ bool can_continue(const Extent& step, const Extent& next, std::int64_t after_ns)
     const std::int64_t start_ns = same->second.first_start_ns + after_ns;
     return start_ns > entry.second.last_start_ns && start_ns >= entry.second.last_end_ns - kOverlapNs;
   });
-}
-
-/// A collective's name in records.
-const char* record_name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllReduce:
-      return "allreduce";
-    case CollectiveKind::AllGather:
-      return "_allgather_base";
-    case CollectiveKind::ReduceScatter:
-      return "_reduce_scatter_base";
-    case CollectiveKind::Broadcast:
-      return "broadcast";
-    case CollectiveKind::Reduce:
-      return "reduce";
-    case CollectiveKind::AllToAll:
-      return "all_to_all";
-    case CollectiveKind::Gather:
-      return "gather";
-    case CollectiveKind::Scatter:
-      return "scatter";
-    case CollectiveKind::Barrier:
-      return "barrier";
-    case CollectiveKind::Send:
-      return "send";
-    case CollectiveKind::Recv:
-      return "recv";
-    case CollectiveKind::SendRecv:
-      return "batch_isend_irecv";
-    default:
-      return "";
-  }
-}
-
-/// What kernels that do it are called, where the model does not say.
-std::string kernel_name(const CommunicationPool& pool) {
-  std::string name = "ncclDevKernel_";
-  switch (pool.kind) {
-    case CollectiveKind::AllReduce:
-      name += "AllReduce";
-      break;
-    case CollectiveKind::AllGather:
-      name += "AllGather";
-      break;
-    case CollectiveKind::ReduceScatter:
-      name += "ReduceScatter";
-      break;
-    case CollectiveKind::Broadcast:
-      name += "Broadcast";
-      break;
-    case CollectiveKind::Reduce:
-      name += "Reduce";
-      break;
-    case CollectiveKind::Unknown:
-      name += "Generic";
-      break;
-    default:
-      name += "SendRecv";
-  }
-  if (!pool.kernel.empty()) name += "_" + pool.kernel;
-  std::ranges::replace(name, ' ', '_');
-  return name;
 }
 
 GpuOpKind gpu_op_kind(std::string_view name) {
@@ -184,7 +124,6 @@ class KernelTraces::RankWriter {
         replica_(static_cast<std::uint32_t>(index / all.model_.template_ranks)) {}
 
   RankTrace run() {
-    trace_.names = {""};
     trace_.rank = all_.communications_.global_rank(index_);
     trace_.groups = all_.communications_.groups().of_rank(*trace_.rank);
     std::vector<StepPlan> plans;
@@ -204,6 +143,7 @@ class KernelTraces::RankWriter {
                                     .name = name("ProfilerStep#" + std::to_string(all_.steps_[k].number))});
     }
     sort();
+    trace_.names = names_.take();
     return std::move(trace_);
   }
 
@@ -214,11 +154,7 @@ class KernelTraces::RankWriter {
     std::int64_t end_ns = 0;
   };
 
-  NameId name(const std::string& text) {
-    const auto [known, is_new] = name_of_.try_emplace(text, trace_.names.size());
-    if (is_new) trace_.names.push_back(text);
-    return known->second;
-  }
+  NameId name(const std::string& text) { return NameId(names_.id(text)); }
 
   [[nodiscard]] const Node& node_of(const PlannedOp& op) const {
     return model_.nodes[roles_.ops[op.role].node];
@@ -473,7 +409,8 @@ class KernelTraces::RankWriter {
   [[nodiscard]] std::string op_name(const PlannedOp& op) const {
     const Node& node = node_of(op);
     if (const auto what = what_of_node_name(node.name)) return std::string(*what);
-    if (communicates(op)) return kernel_name(all_.communications_.pool_of(roles_.ops[op.role].node));
+    if (communicates(op))
+      return communication_kernel_name(all_.communications_.pool_of(roles_.ops[op.role].node));
     return model_.pools.classes[node.duration_class].key;
   }
 
@@ -610,7 +547,7 @@ class KernelTraces::RankWriter {
   std::size_t index_;
   std::uint32_t replica_;
   RankTrace trace_;
-  std::map<std::string, NameId> name_of_{{"", NameId(0)}};
+  NameTable names_;
   std::map<std::int64_t, ThreadId> thread_of_;  // by lane
   ThreadId made_up_thread_;
   std::int64_t correlation_ = 0;

@@ -146,7 +146,11 @@ std::uint64_t digest_of(const std::vector<RankTrace>& traces) {
 
 StepModel open_traces(std::vector<RankTrace> traces, ImportReport report, const OpenOptions& options) {
   const std::uint64_t digest = digest_of(traces);
-  const KernelRecording job = record_ranks(std::move(traces), options.control, report);
+  const std::vector<CommunicationPattern> patterns =
+      options.communication
+          ? parse_communication_patterns(read_bytes(*options.communication), options.communication->string())
+          : default_communication_patterns();
+  const KernelRecording job = record_ranks(std::move(traces), options.control, report, patterns);
   StepModel model = build_kernel_model(job, std::move(report));
   model.digest = digest_text(digest);
   return options.steps ? select_steps(model, options.steps) : model;

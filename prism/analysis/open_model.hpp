@@ -21,7 +21,9 @@ struct OpenOptions {
   std::optional<std::pair<int, int>> steps;  ///< keep profiled steps first..last (inclusive)
   bool strict = false;                       ///< refuse profiler traces that are not sound JSON
   std::optional<int> rank;                   ///< of a profiler trace that does not say it
-  RunControl control;                        ///< threads and cancellation of reading
+  std::optional<std::filesystem::path>
+      communication;   ///< file of kernel names that are communication, in place of the built-in list
+  RunControl control;  ///< threads and cancellation of reading
 };
 
 /// The model of what is at `path` ("-": standard input). Throws InputError with file, place, what was

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "prism/ingest/name_table.hpp"
 #include "prism/trace/op_type.hpp"
 
 namespace prism {
@@ -164,6 +165,7 @@ class SimulatedTraces::RankWriter {
     await_device();
     std::ranges::stable_sort(trace_.gpu_ops, {}, &GpuOp::start_ns);
     std::ranges::stable_sort(trace_.cpu_ops, {}, &CpuOp::start_ns);
+    trace_.names = names_.take();
     return std::move(trace_);
   }
 
@@ -184,14 +186,9 @@ class SimulatedTraces::RankWriter {
     std::int64_t host_ns = 0;
   };
 
-  NameId name(const std::string& text) {
-    const auto [known, is_new] = name_of_.try_emplace(text, trace_.names.size());
-    if (is_new) trace_.names.push_back(text);
-    return known->second;
-  }
+  NameId name(const std::string& text) { return NameId(names_.id(text)); }
 
   void describe() {
-    trace_.names = {""};
     trace_.rank = all_.global_rank_[index_];
     const std::string process = std::to_string(kProcess + *trace_.rank);
     trace_.threads = {process + "/" + process};
@@ -374,7 +371,7 @@ class SimulatedTraces::RankWriter {
       const auto& [first, second] = std::pair(communication.members[0], communication.members[1]);
       const auto& peer = first.first == node && first.second == replica_ ? second : first;
       const std::int32_t peer_rank = all_.global_rank_[all_.rank_index(peer.first, peer.second)];
-      const bool sends = trace_.name(record.collective) == "send";
+      const bool sends = names_.names()[record.collective.value] == "send";
       (sends ? record.destination : record.source) = peer_rank;
     }
     trace_.comms.push_back(std::move(record));
@@ -387,7 +384,7 @@ class SimulatedTraces::RankWriter {
   std::uint32_t replica_;
   std::vector<NodeId> mine_;  // ops of this rank
   RankTrace trace_;
-  std::map<std::string, NameId> name_of_{{"", NameId(0)}};
+  NameTable names_;
   std::map<std::string, std::vector<std::uint64_t>> streams_;  // by kind of op
   std::map<std::uint64_t, std::int64_t> stream_end_ns_;
   std::uint64_t next_stream_ = kFirstCommunicationStream;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "prism/stats/portable_factor.hpp"
 #include "prism/stats/random.hpp"
 #include "prism/trace/error.hpp"
 
@@ -18,11 +19,6 @@ std::uint32_t reordered_microbatches(const DurationPools& pools) {
     if (c.exchangeable) microbatches = std::max(microbatches, c.members);
   }
   return microbatches;
-}
-
-/// To 24 bits: exp and log differ in the last bit from processor to processor, results must not.
-double rounded(double factor) {
-  return static_cast<double>(static_cast<float>(factor));
 }
 
 }  // namespace
@@ -87,8 +83,8 @@ std::uint32_t Draws::effect_of(ClassId id) {
     std::vector<double>& up = raise_.emplace_back();
     std::vector<double>& down = lower_.emplace_back();
     for (const double s : effect) {
-      up.push_back(rounded(std::exp(share_ * s)));
-      down.push_back(rounded(std::exp(-share_ * s)));
+      up.push_back(portable_factor(std::exp(share_ * s)));
+      down.push_back(portable_factor(std::exp(-share_ * s)));
     }
   }
   return place->second;

@@ -28,6 +28,12 @@ std::map<StepKey, std::size_t> steps_by_key(const RankRecording& rank) {
 
 [[noreturn]] void refuse(const KernelRecording& job) {
   for (const RankTrace& trace : job.traces) {
+    if (trace.complete) continue;
+    throw InputError({trace.source, {}, trace.counts.bytes},
+                     "the file ends early, before any whole step with GPU work",
+                     "write the trace again; profilers write GPU work after all that the host did");
+  }
+  for (const RankTrace& trace : job.traces) {
     if (!trace.gpu_ops.empty()) continue;
     throw InputError({trace.source, {}, {}}, "no step with GPU work in this trace",
                      "record with ProfilerActivity.CUDA; a host-only trace has no GPU time");

@@ -2,7 +2,6 @@
 #include "prism/kernels/match_collectives.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
@@ -13,14 +12,13 @@
 #include "prism/kernels/check_trace_set.hpp"
 #include "prism/kernels/match_point_to_point.hpp"
 #include "prism/kernels/relative_clocks.hpp"
+#include "prism/kernels/report_matching.hpp"
 #include "prism/kernels/trace_clocks.hpp"
 #include "prism/trace/error.hpp"
 
 namespace prism {
 
 namespace {
-
-constexpr double kNanosPerMilli = 1e6;
 
 constexpr std::ptrdiff_t kNoPosition = PTRDIFF_MIN;
 
@@ -542,25 +540,8 @@ class Matcher {
         // Alone, no op can have a partner, whatever its record leaves open.
         if (traces_.size() == 1 && reason != LocalReason::Copy) reason = LocalReason::Untraced;
         out_.local.push_back({{t, i}, reason});
-        const bool is_normal = reason == LocalReason::Untraced || reason == LocalReason::PartnerMissing ||
-                               reason == LocalReason::Copy;
-        report_.add(is_normal ? Severity::Info : Severity::DataLoss,
-                    "communication left to its rank alone: " + std::string(local_reason_text(reason)),
-                    place_text({t, i}));
       }
     }
-  }
-
-  /// "rank4.json: all-gather, 12.345 ms after its first GPU op".
-  [[nodiscard]] std::string place_text(const CommMember& member) const {
-    const RankTrace& trace = traces_[member.trace];
-    const double since_first =
-        static_cast<double>(gpu_op(member).start_ns - trace.gpu_ops.front().start_ns) / kNanosPerMilli;
-    char time[32];
-    std::snprintf(time, sizeof time, "%.3f ms", since_first);
-    return trace.source.substr(trace.source.find_last_of('/') + 1) + ": " +
-           std::string(collective_kind_name(communication_[member.trace].ops[member.op].kind)) + ", " + time +
-           " after its first GPU op";
   }
 
   std::span<const RankTrace> traces_;
@@ -578,26 +559,6 @@ class Matcher {
 
 }  // namespace
 
-std::string_view local_reason_text(LocalReason reason) {
-  switch (reason) {
-    case LocalReason::Untraced:
-      return "no other rank of its group is traced";
-    case LocalReason::PartnerMissing:
-      return "a rank of its group did not record it";
-    case LocalReason::Odd:
-      return "its size or time contradicts the other ranks'";
-    case LocalReason::Ambiguous:
-      return "the recordings do not say what it belongs to";
-    case LocalReason::PeerUnknown:
-      return "the peer rank is not recorded";
-    case LocalReason::GroupUnknown:
-      return "its group is not recorded";
-    case LocalReason::Copy:
-      return "a copy between devices";
-  }
-  return "";
-}
-
 std::size_t CollectiveMatching::count(MatchEvidence evidence) const {
   return static_cast<std::size_t>(std::ranges::count(matched, evidence, &MatchedCollective::evidence));
 }
@@ -608,7 +569,9 @@ std::size_t CollectiveMatching::count(LocalReason reason) const {
 
 CollectiveMatching match_collectives(std::span<const RankTrace> traces,
                                      std::span<const RankCommunication> communication, ImportReport& report) {
-  return Matcher(traces, communication, report).match();
+  CollectiveMatching matching = Matcher(traces, communication, report).match();
+  report_matching(traces, communication, matching, report);
+  return matching;
 }
 
 }  // namespace prism

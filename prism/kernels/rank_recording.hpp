@@ -44,7 +44,10 @@ struct KernelRecording {
   KernelRecording& operator=(const KernelRecording&) = delete;
 };
 
-/// Derives everything; traces in parallel. Throws what match_collectives throws.
-KernelRecording record_ranks(std::vector<RankTrace> traces, const RunControl& control, ImportReport& report);
+/// Derives everything; traces in parallel. `patterns` tell communication ops that nothing else tells. Throws what
+/// match_collectives throws.
+KernelRecording record_ranks(
+    std::vector<RankTrace> traces, const RunControl& control, ImportReport& report,
+    const std::vector<CommunicationPattern>& patterns = default_communication_patterns());
 
 }  // namespace prism

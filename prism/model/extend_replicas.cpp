@@ -10,6 +10,7 @@
 
 #include "prism/model/total_compute.hpp"
 #include "prism/stats/laws.hpp"
+#include "prism/stats/portable_factor.hpp"
 #include "prism/stats/random.hpp"
 #include "prism/stats/variance.hpp"
 #include "prism/trace/error.hpp"
@@ -21,11 +22,6 @@ namespace {
 constexpr std::size_t kMinEquals = 4;       // traced ranks, for their spread to be measured
 constexpr std::uint32_t kCheckedRatio = 2;  // of replicas to traced ones (docs/model.md)
 constexpr std::uint32_t kFarRatio = 8;
-
-/// To 24 bits: exp and log differ in the last bit from processor to processor, results must not.
-double rounded(double factor) {
-  return static_cast<double>(static_cast<float>(factor));
-}
 
 std::string percent(double share) {
   char text[32];
@@ -174,7 +170,8 @@ void vary_copies(std::vector<double>& factors, const StepModel& traced, const Me
   for (std::size_t i = traced.traced_ranks(); i < factors.size(); ++i) {
     const auto replica = static_cast<std::uint32_t>(i / traced.template_ranks);
     const std::uint32_t word = random_word(seed, Purpose::RankSpeed, i % traced.template_ranks, replica, 0);
-    factors[i] *= rounded(law.quantile(unit_from_word(word)) / measured.slowness[i % traced.traced_ranks()]);
+    factors[i] *=
+        portable_factor(law.quantile(unit_from_word(word)) / measured.slowness[i % traced.traced_ranks()]);
   }
 }
 
