@@ -22,7 +22,7 @@ ROOMS = {
     "ingest": ["trace", "io", "run"],
     "model": ["trace", "stats", "io"],
     "kernels": ["model", "trace", "stats", "run", "io"],
-    "plan": ["model", "stats", "io"],
+    "plan": ["trace", "model", "stats", "io"],
     "engine": ["trace", "model", "stats", "run"],
     "analysis": STEP + ["ingest"],
     "goodput": ["stats", "run", "io"],
@@ -40,8 +40,9 @@ FOR_EVERY_ROOM = ["prism/trace/error.hpp"]
 TESTS = ["*_test.cpp", "tests/*"]
 THIRD_PARTY = {
     "CLI/*": ["cli/*.cpp"],
-    "nlohmann/*": ["prism/report/*.cpp", "cli/*.cpp", "tests/*.cpp"],
+    "nlohmann/*": ["prism/report/*.cpp", "prism/plan/*.cpp", "cli/*.cpp", "tests/*.cpp"],
     "yaml-cpp/*": ["prism/ingest/*.cpp"],
+    "toml++/*": ["prism/plan/*.cpp"],
     "sqlite3.h": ["prism/io/*.cpp"],
     "isa-l/*": ["prism/io/*.cpp"],
     "zlib.h": TESTS + ["bench/*.cpp"],

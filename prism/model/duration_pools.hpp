@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "prism/model/composed_durations.hpp"
 #include "prism/trace/ids.hpp"
 
 namespace prism {
@@ -55,12 +56,15 @@ constexpr bool did_run(double value_ns) {
 struct DurationClass {
   std::string key;  ///< pool key: classes of one key are shown as one pool
   Category category = Category::Compute;
-  std::int32_t rank = 0;      ///< template rank
-  std::uint32_t members = 1;  ///< M
-  std::uint32_t size = 0;     ///< values per replica: K * M, or N
-  bool per_replica = true;    ///< false: one pool for all replicas
-  bool exchangeable = false;  ///< members are microbatches 0..M-1, which a sample may reorder
-  std::size_t offset = 0;     ///< first value in DurationPools::values_ns
+  std::int32_t rank = 0;          ///< template rank
+  std::uint32_t members = 1;      ///< M
+  std::uint32_t size = 0;         ///< values per replica: K * M, or N
+  bool per_replica = true;        ///< false: one pool for all replicas
+  bool exchangeable = false;      ///< members are microbatches 0..M-1, which a sample may reorder
+  std::size_t offset = 0;         ///< first value in DurationPools::values_ns
+  OwnDraw own = OwnDraw::None;    ///< other than None: a composed class (composed_durations.hpp)
+  double sigma = 0;               ///< of OwnDraw::Lognormal
+  std::vector<FactorId> factors;  ///< of a composed class
   friend bool operator==(const DurationClass&, const DurationClass&) = default;
 };
 

@@ -49,9 +49,15 @@ struct Node {
   bool over_replicas = false;  ///< its communication also spans data-parallel replicas, should there be more
   std::uint64_t id = 0;        ///< stable op id: hash of (rank, kind, signature, occurrence)
   std::uint64_t draw_id = 0;
-  ReplicaGroup draw_group;   ///< replicas that share a draw where draws are per instance; {1, 1}: none
-  ClassId duration_class;    ///< not used by Join
-  std::uint32_t member = 0;  ///< place in the class
+  ReplicaGroup draw_group;     ///< replicas that share a draw where draws are per instance; {1, 1}: none
+  ClassId duration_class;      ///< not used by Join
+  std::uint32_t member = 0;    ///< place in the class
+  double base_ns = 0;          ///< of a composed class: duration when all factors are 1
+  std::int32_t base_row = -1;  ///< row of StepModel::replica_bases_ns that holds it by replica; -1: base_ns
+  std::int32_t link = -1;      ///< process group it communicates over, for factors of FactorScope::Link
+  std::uint32_t replica_offset =
+      0;  ///< added to the replica where random numbers are keyed: which replica this node is of,
+          ///< in a template that holds several
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -103,8 +109,12 @@ struct StepModel {
   std::vector<int> step_kinds;  ///< per profiled step: equal numbers, equal structure; empty: all are equal
   double lead_ns =
       0;  ///< simulated times start this long before the end of the previous step, where a step begins
-  std::vector<double> rank_factors;  ///< of compute, [replica * template_ranks + rank]; empty: all 1
-  std::uint32_t world_ranks = 0;     ///< ranks of the job the trace is of; 0: those that were traced
+  std::vector<double> rank_factors;          ///< of compute, [replica * template_ranks + rank]; empty: all 1
+  IdVector<FactorId, SharedFactor> factors;  ///< of composed classes
+  std::vector<double> replica_bases_ns;      ///< [row * replicas + replica], of nodes with a base_row
+  std::vector<std::uint32_t> rank_ids;  ///< global rank, [replica * template_ranks + rank]; empty: that index
+  std::vector<std::uint32_t> host_ids;  ///< host of each rank, same index; empty: unknown
+  std::uint32_t world_ranks = 0;        ///< ranks of the job the trace is of; 0: those that were traced
   std::vector<RankActivity> activity;
   std::vector<double>
       recorded_start_ns;  ///< [(node * K + step) * pool_replicas() + replica] against the previous

@@ -20,11 +20,13 @@ namespace prism {
 /// All mass in one point.
 struct ConstantLaw {
   double value = 0;
+  friend bool operator==(const ConstantLaw&, const ConstantLaw&) = default;
 };
 
 struct NormalLaw {
   double mean = 0;
   double sd = 1;  ///< > 0
+  friend bool operator==(const NormalLaw&, const NormalLaw&) = default;
 };
 
 /// shift + exp(N(mu, sigma)).
@@ -32,6 +34,7 @@ struct LognormalLaw {
   double mu = 0;
   double sigma = 1;  ///< > 0
   double shift = 0;  ///< lower end of the support; 0: the plain law
+  friend bool operator==(const LognormalLaw&, const LognormalLaw&) = default;
 };
 
 /// shift + Gamma(shape, scale), mean shift + shape*scale.
@@ -39,6 +42,7 @@ struct GammaLaw {
   double shape = 1;  ///< > 0
   double scale = 1;  ///< > 0
   double shift = 0;  ///< lower end of the support; 0: the plain law
+  friend bool operator==(const GammaLaw&, const GammaLaw&) = default;
 };
 
 /// exp(N(mu_low, sigma_low)) with probability 1-weight, exp(N(mu_high, sigma_high)) with probability
@@ -49,6 +53,7 @@ struct LognormalMixtureLaw {
   double sigma_low = 1;   ///< > 0
   double mu_high = 1;     ///< >= mu_low
   double sigma_high = 1;  ///< > 0
+  friend bool operator==(const LognormalMixtureLaw&, const LognormalMixtureLaw&) = default;
 };
 
 /// One law of any of these forms, in the unit of the values it was fitted to (mu and sigma in logs of that
@@ -66,6 +71,7 @@ struct Law {
   [[nodiscard]] double quantile(double u) const;
   [[nodiscard]] double mean() const;
   [[nodiscard]] double sd() const;
+  friend bool operator==(const Law&, const Law&) = default;
 };
 
 /// Kolmogorov-Smirnov distance of the values from the law, both sides of each jump. `sorted` is ascending,

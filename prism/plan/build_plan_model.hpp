@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan -> StepModel: the step graph of one replica, a duration for each op, and laws.
+#pragma once
+
+#include "prism/model/step_model.hpp"
+#include "prism/plan/plan.hpp"
+
+namespace prism {
+
+struct PlanModelOptions {
+  bool every_rank = false;  ///< D = 1 with all ranks in the template, instead of a template times replicas
+};
+
+/// Throws InputError (place: plan.source) for plans that cannot run: inadmissible schedule or degrees, too few GPUs, a
+/// schedule that deadlocks, more memory than a GPU has (with the numbers, per pipeline rank).
+StepModel build_plan_model(const Plan& plan, const PlanModelOptions& options = {});
+
+}  // namespace prism
