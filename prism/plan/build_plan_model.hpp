@@ -7,12 +7,8 @@
 
 namespace prism {
 
-struct PlanModelOptions {
-  bool every_rank = false;  ///< D = 1 with all ranks in the template, instead of a template times replicas
-};
-
 /// Throws InputError (place: plan.source) for plans that cannot run: inadmissible schedule or degrees, too few GPUs, a
 /// schedule that deadlocks, more memory than a GPU has (with the numbers, per pipeline rank).
-StepModel build_plan_model(const Plan& plan, const PlanModelOptions& options = {});
+StepModel build_plan_model(const Plan& plan);
 
 }  // namespace prism
