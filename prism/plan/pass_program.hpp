@@ -40,9 +40,10 @@ struct Kernel {
   double m = 0;      ///< shape of the matrix product, for its efficiency: m x k times k x n; 0: none
   double n = 0;
   double k = 0;
-  double batch = 1;     ///< products of that shape
-  double launches = 1;  ///< kernels that are launched for it
-  double fixed_ns = 0;  ///< duration, if it is given rather than computed
+  double batch = 1;       ///< products of that shape
+  double launches = 1;    ///< kernels that are launched for it
+  bool backward = false;  ///< of the attention core: its backward
+  double fixed_ns = 0;    ///< duration, if it is given rather than computed
 };
 
 enum class CollectiveKind : std::uint8_t {
