@@ -27,6 +27,7 @@ Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effec
     : model_(model),
       sampling_(sampling),
       effects_(effects),
+      composed_(model),
       many_cells_(std::uint64_t{model.replicas} * model.cells > 1),
       share_(many_cells_ ? effects.share : 1) {
   const bool plain_pools = model.step_count() == 0;
@@ -50,6 +51,10 @@ Draws::Draws(const StepModel& model, Sampling sampling, const StepEffects& effec
   }
   nodes_ = IdVector<NodeId, NodeDraw>(model.nodes.size());
   for (std::size_t i = 0; i < model.nodes.size(); ++i) nodes_[NodeId(i)] = draw_of(model.nodes[NodeId(i)]);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    NodeDraw& draw = nodes_[NodeId(i)];
+    if (is_composed(draw.draw)) draw.factor += static_cast<std::uint32_t>(factors_.size());
+  }
 }
 
 Draws::OwnUse Draws::own_use(std::span<const NodeId> nodes) const {
@@ -58,9 +63,13 @@ Draws::OwnUse Draws::own_use(std::span<const NodeId> nodes) const {
     const NodeDraw& draw = nodes_[node];
     const bool table = draw.draw == Draw::Table || draw.draw == Draw::TableScaled;
     if (table && rows_[draw.row].kind == RowKind::Cell) use.rows.push_back(draw.row);
-    if (is_scaled(draw.draw)) use.factors.push_back(draw.factor);
+    if (is_composed(draw.draw)) {
+      use.composed.push_back(draw.factor - static_cast<std::uint32_t>(factors_.size()));
+    } else if (is_scaled(draw.draw)) {
+      use.factors.push_back(draw.factor);
+    }
   }
-  for (auto* list : {&use.rows, &use.factors}) {
+  for (auto* list : {&use.rows, &use.factors, &use.composed}) {
     std::ranges::sort(*list);
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
@@ -135,8 +144,20 @@ NodeDraw Draws::draw_of(const Node& node) {
   draw.pool_stride = c.per_replica ? c.size : 0;
   draw.pool_size = c.size;
   draw.share = node.draw_group;
+  if (c.own != OwnDraw::None) return composed_draw(node, draw);
   if (c.category == Category::Compute) return scaled(node, compute_draw(node, draw));
   return other_draw(node, draw);
+}
+
+NodeDraw Draws::composed_draw(const Node& node, NodeDraw draw) {
+  const DurationClass& c = model_.pools.classes[node.duration_class];
+  draw.draw = c.own == OwnDraw::Pool        ? Draw::BasePool
+              : c.own == OwnDraw::Lognormal ? Draw::BaseLognormal
+                                            : Draw::Base;
+  draw.pool_stride = 0;
+  draw.sigma = c.sigma;
+  draw.factor = composed_.row_of(node);
+  return draw;
 }
 
 NodeDraw Draws::compute_draw(const Node& node, NodeDraw draw) {
@@ -195,7 +216,11 @@ std::uint32_t Draws::own_step(std::uint32_t word, std::uint32_t common) const {
 }
 
 Draws::Cell Draws::cell(std::uint32_t seed, std::uint32_t sample, std::uint32_t replica) const {
-  Cell result{std::vector<std::int32_t>(rows_.size()), std::vector<double>(factors_.size())};
+  Cell result{std::vector<std::int32_t>(rows_.size()), std::vector<double>(factor_count())};
+  for (std::size_t row = 0; row < composed_.row_count(); ++row) {
+    result.factors[factors_.size() + row] =
+        composed_.value(seed, sample, replica, static_cast<std::uint32_t>(row));
+  }
   if (rows_.empty() && factors_.empty()) return result;
   const std::uint32_t common = common_step(random_word(seed, Purpose::Step, 0, 0, sample), sample);
   std::vector<std::uint32_t> own;
@@ -216,7 +241,7 @@ Draws::Cell Draws::cell(std::uint32_t seed, std::uint32_t sample, std::uint32_t 
 
 void Draws::fill_common(std::uint32_t seed, std::uint32_t block, Block& out) const {
   out.rows.resize(rows_.size() * kLanes);
-  out.factors.resize(factors_.size() * kLanes);
+  out.factors.resize(factor_count() * kLanes);
   if (rows_.empty() && factors_.empty()) return;
   out.common.resize(kLanes);
   const auto words = random_block(seed, Purpose::Step, 0, 0, block);
@@ -243,6 +268,10 @@ void Draws::fill_common(std::uint32_t seed, std::uint32_t block, Block& out) con
 
 void Draws::fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t replica, const OwnUse& use,
                      Block& out) const {
+  if (!use.composed.empty()) {
+    composed_.fill(seed, block, replica, use.composed, out.composed,
+                   out.factors.data() + factors_.size() * kLanes);
+  }
   const auto own_steps = [&](std::uint32_t cell) {
     return out.own_steps.data() + std::size_t{cell_key(replica, cell)} * kLanes;
   };

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "prism/engine/composed_factors.hpp"
 #include "prism/engine/microbatch_order.hpp"
 #include "prism/engine/sweep_kernel.hpp"
 #include "prism/model/sampling.hpp"
@@ -30,6 +31,7 @@ struct NodeDraw {
   std::uint32_t row = 0;
   std::uint32_t factor = 0;
   ReplicaGroup share;
+  double sigma = 0;
 };
 
 class Draws {
@@ -40,14 +42,16 @@ class Draws {
 
   [[nodiscard]] const NodeDraw& of(NodeId node) const { return nodes_[node]; }
   [[nodiscard]] std::size_t row_count() const { return rows_.size(); }
-  [[nodiscard]] std::size_t factor_count() const { return factors_.size(); }
+  /// Those of exchanged step effects first, then the rows of composed durations.
+  [[nodiscard]] std::size_t factor_count() const { return factors_.size() + composed_.row_count(); }
 
   /// Rows and factors that differ from replica to replica, ascending; the other rows are common to all
   /// replicas of a sample.
   struct OwnUse {
     std::vector<std::uint32_t> rows;
-    std::vector<std::uint32_t> factors;
-    [[nodiscard]] bool empty() const { return rows.empty() && factors.empty(); }
+    std::vector<std::uint32_t> factors;   ///< of exchanged step effects
+    std::vector<std::uint32_t> composed;  ///< rows of composed durations
+    [[nodiscard]] bool empty() const { return rows.empty() && factors.empty() && composed.empty(); }
   };
   /// Those that some of the nodes read.
   [[nodiscard]] OwnUse own_use(std::span<const NodeId> nodes) const;
@@ -67,6 +71,7 @@ class Draws {
     std::vector<std::uint32_t> own_steps;  ///< of the cells, [replica * cells + cell][lane]
     std::vector<std::int32_t> order;
     OrderScratch scratch;
+    ComposedFactors::Scratch composed;
   };
   /// Rows that all replicas share, and the steps of all cells.
   void fill_common(std::uint32_t seed, std::uint32_t block, Block& out) const;
@@ -93,6 +98,7 @@ class Draws {
   };
   std::uint32_t row(Row wanted);
   NodeDraw draw_of(const Node& node);
+  NodeDraw composed_draw(const Node& node, NodeDraw draw);
   NodeDraw table(const Node& node, NodeDraw draw, RowKind kind, bool reordered);
   NodeDraw compute_draw(const Node& node, NodeDraw draw);
   NodeDraw other_draw(const Node& node, NodeDraw draw);
@@ -114,6 +120,7 @@ class Draws {
   const StepModel& model_;
   Sampling sampling_;
   const StepEffects& effects_;
+  ComposedFactors composed_;
   bool many_cells_ = false;  ///< a cell's own step can differ from k*
   double share_ = 1;
   std::uint32_t microbatches_ = 1;

@@ -4,19 +4,41 @@
 #include <algorithm>
 #include <limits>
 
+#include "prism/stats/normal_table.hpp"
+#include "prism/stats/portable_math.hpp"
 #include "prism/stats/random.hpp"
 
 namespace prism {
 
 namespace {
 
-double draw_duration(const StepModel& model, const NodeDraw& draw, std::uint64_t draw_id, std::uint32_t seed,
+/// The word that keys a node's own draw.
+std::uint32_t own_word(const Node& node, const NodeDraw& draw, std::uint32_t seed, std::uint32_t sample,
+                       std::uint32_t replica) {
+  return random_word(seed, Purpose::Duration, node.draw_id,
+                     draw.share.index_of(replica) + node.replica_offset, sample);
+}
+
+double composed_duration(const StepModel& model, const Node& node, const NodeDraw& draw, double factor,
+                         std::uint32_t word, std::uint32_t replica) {
+  const double base =
+      node.base_row < 0
+          ? node.base_ns
+          : model.replica_bases_ns[static_cast<std::size_t>(node.base_row) * model.replicas + replica];
+  if (draw.draw == Draw::Base) return base * factor;
+  const double own =
+      draw.draw == Draw::BasePool
+          ? model.pools.values_ns[draw.pool + index_from_word(word, draw.pool_size)]
+          : portable_exp(draw.sigma * normal_from_word(normal_table(), word) - draw.sigma * draw.sigma * 0.5);
+  return own * (base * factor);
+}
+
+double draw_duration(const StepModel& model, const Node& node, const NodeDraw& draw, std::uint32_t seed,
                      std::uint32_t sample, std::uint32_t replica, const Draws::Cell& cell) {
   const double* pool = model.pools.values_ns.data() + draw.pool +
                        std::size_t{replica % model.pool_replicas()} * draw.pool_stride;
   const auto own_index = [&] {
-    return index_from_word(
-        random_word(seed, Purpose::Duration, draw_id, draw.share.index_of(replica), sample), draw.pool_size);
+    return index_from_word(own_word(node, draw, seed, sample, replica), draw.pool_size);
   };
   const double factor = is_scaled(draw.draw) ? cell.factors[draw.factor] : 1;
   switch (draw.draw) {
@@ -31,6 +53,11 @@ double draw_duration(const StepModel& model, const NodeDraw& draw, std::uint64_t
     case Draw::RandomInStep:
     case Draw::RandomInStepScaled:
       return pool[static_cast<std::uint32_t>(cell.rows[draw.row]) + own_index()] * factor;
+    case Draw::Base:
+    case Draw::BasePool:
+    case Draw::BaseLognormal:
+      return composed_duration(model, node, draw, factor, own_word(node, draw, seed, sample, replica),
+                               replica);
   }
   return 0;
 }
@@ -68,7 +95,7 @@ NodeTimes reference_times(const StepModel& model, const Draws& draws, std::uint3
     for (std::uint32_t d = 0; d < replicas; ++d) {
       times.start_ns[i * replicas + d] = met[group.index_of(d)];
       times.duration_ns[i * replicas + d] =
-          draw_duration(model, draws.of(node), model.nodes[node].draw_id, seed, sample, d, cells[d]);
+          draw_duration(model, model.nodes[node], draws.of(node), seed, sample, d, cells[d]);
     }
   }
   for (std::size_t i = 0; i < nodes; ++i) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "prism/run/parallel.hpp"
+#include "prism/stats/normal_table.hpp"
 #include "prism/stats/random.hpp"
 
 namespace prism {
@@ -54,7 +55,8 @@ Simulation::Simulation(const StepModel& model, Sampling sampling, StepEffects ef
     : model_(model),
       effects_(std::move(effects)),
       draws_(model, sampling, effects_),
-      program_(compile_sweep(model.graph, model.replicas)) {
+      program_(compile_sweep(model.graph, model.replicas)),
+      bases_(model.replica_bases_ns) {
   for (std::size_t i = 0; i < program_.instructions.size(); ++i) {
     Instruction& in = program_.instructions[i];
     const NodeId node = program_.node_of[i];
@@ -68,6 +70,9 @@ Simulation::Simulation(const StepModel& model, Sampling sampling, StepEffects ef
     in.factor = draw.factor;
     in.share_size = draw.share.size;
     in.share_stride = draw.share.stride;
+    in.sigma = draw.sigma;
+    in.replica_offset = model.nodes[node].replica_offset;
+    if (is_composed(draw.draw)) set_base(model.nodes[node], in);
   }
   for (std::size_t segment = 0; segment < program_.segments(); ++segment) {
     std::vector<NodeId> drawing;
@@ -76,6 +81,16 @@ Simulation::Simulation(const StepModel& model, Sampling sampling, StepEffects ef
     }
     segment_use_.push_back(draws_.own_use(drawing));
   }
+}
+
+void Simulation::set_base(const Node& node, Instruction& in) {
+  in.base_stride = node.base_row < 0 ? 0 : 1;
+  if (node.base_row >= 0) {
+    in.base = static_cast<std::uint32_t>(node.base_row) * model_.replicas;
+    return;
+  }
+  in.base = static_cast<std::uint32_t>(bases_.size());
+  bases_.push_back(node.base_ns);
 }
 
 std::uint64_t Simulation::nodes_per_sample() const {
@@ -94,6 +109,8 @@ void Simulation::run_block(std::uint32_t seed, std::uint32_t block, SweepFunctio
   SweepArgs args{.inputs = program_.inputs.data(),
                  .meetings = program_.meetings.data(),
                  .pools = model_.pools.values_ns.data(),
+                 .bases = bases_.data(),
+                 .normal = normal_table().c.front().data(),
                  .rows = work.drawn.rows.data(),
                  .factors = work.drawn.factors.data(),
                  .scratch = work.scratch.data(),

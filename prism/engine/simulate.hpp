@@ -39,12 +39,14 @@ class Simulation {
 
  private:
   struct Workspace;
+  void set_base(const Node& node, Instruction& in);
   void run_block(std::uint32_t seed, std::uint32_t block, SweepFunction kernel, Workspace& work) const;
 
   const StepModel& model_;
   StepEffects effects_;
   Draws draws_;
   SweepProgram program_;
+  std::vector<double> bases_;               // of composed durations: rows by replica, then one for each node
   std::vector<Draws::OwnUse> segment_use_;  // what differs between replicas
 };
 

@@ -8,6 +8,10 @@
 // prism/stats/random.hpp). The running maximum stays in registers from the first predecessor to the store.
 #include "prism/engine/sweep_kernel.hpp"
 
+#include <cstddef>
+
+#include "prism/stats/normal_table.hpp"
+
 // Targets that add nothing here, or whose vectors have no size at compile time.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
@@ -55,6 +59,53 @@ HWY_INLINE Reals gather(const double* HWY_RESTRICT pool, Words index) {
 }
 HWY_INLINE hn::Vec<Index> row_index(const std::int32_t* HWY_RESTRICT row) {
   return hn::PromoteTo(Index(), hn::LoadU(Row(), row));
+}
+
+/// Arithmetic for portable_math.inc.
+struct Lanes {
+  using V = Reals;
+  using B = Words;
+  static HWY_INLINE V set(double x) { return hn::Set(Real(), x); }
+  static HWY_INLINE V add(V a, V b) { return hn::Add(a, b); }
+  static HWY_INLINE V sub(V a, V b) { return hn::Sub(a, b); }
+  static HWY_INLINE V mul(V a, V b) { return hn::Mul(a, b); }
+  static HWY_INLINE V div(V a, V b) { return hn::Div(a, b); }
+  static HWY_INLINE V sqrt(V a) { return hn::Sqrt(a); }
+  static HWY_INLINE V min(V a, V b) { return hn::Min(a, b); }
+  static HWY_INLINE V less(V a, V b, V x, V y) { return hn::IfThenElse(hn::Lt(a, b), x, y); }
+  static HWY_INLINE B bits(V a) { return hn::BitCast(Wide(), a); }
+  static HWY_INLINE V real(B a) { return hn::BitCast(Real(), a); }
+  static HWY_INLINE B set_bits(std::uint64_t a) { return broadcast(a); }
+  static HWY_INLINE B add_bits(B a, B b) { return hn::Add(a, b); }
+  static HWY_INLINE B and_bits(B a, B b) { return hn::And(a, b); }
+  static HWY_INLINE B or_bits(B a, B b) { return hn::Or(a, b); }
+  static HWY_INLINE B shift_left52(B a) { return hn::ShiftLeft<52>(a); }
+  static HWY_INLINE B shift_right52(B a) { return hn::ShiftRight<52>(a); }
+};
+
+#include "prism/stats/portable_math.inc"
+
+/// normal_from_word of the low halves (the high halves are rubbish).
+HWY_INLINE Reals normal_from_words(const double* HWY_RESTRICT table, Words words) {
+  constexpr std::uint64_t kLow = 0xFFFFFFFFU;
+  constexpr std::uint64_t kRest = (std::uint64_t{1} << 49) - 1;
+  constexpr std::uint64_t kOne = 0x3FF0000000000000U;
+  const Words low = hn::And(words, broadcast(kLow));
+  const Words upper = hn::ShiftRight<31>(low);  // 1 in the upper half
+  const Words flipped = hn::Xor(low, hn::And(hn::Sub(hn::Zero(Wide()), upper), broadcast(kLow)));
+  const Words odd = hn::Or(hn::ShiftLeft<1>(flipped), broadcast(1));
+  const Words bits =
+      hn::BitCast(Wide(), hn::Sub(hn::BitCast(Real(), hn::Or(odd, broadcast(0x4330000000000000U))),
+                                  hn::Set(Real(), 4503599627370496.0)));
+  const Words segment = hn::Sub(hn::ShiftRight<49>(bits), broadcast(kOne >> 49));
+  const Reals m = hn::Sub(hn::BitCast(Real(), hn::Or(hn::And(bits, broadcast(kRest)), broadcast(kOne))),
+                          hn::Set(Real(), 1.0));
+  constexpr std::size_t kSegments = NormalTable::kSegments;
+  Reals z = gather(table + 3 * kSegments, segment);
+  z = hn::Add(hn::Mul(z, m), gather(table + 2 * kSegments, segment));
+  z = hn::Add(hn::Mul(z, m), gather(table + kSegments, segment));
+  z = hn::Add(hn::Mul(z, m), gather(table, segment));
+  return hn::BitCast(Real(), hn::Xor(hn::BitCast(Wide(), z), hn::ShiftLeft<63>(upper)));
 }
 
 HWY_INLINE double* slot(const SweepArgs& args, std::uint32_t number) {
@@ -136,7 +187,7 @@ template <bool kInStep, bool kScaled>
 HWY_INLINE void add_random(const SweepArgs& args, const Instruction& in, const Philox& philox,
                            const double* HWY_RESTRICT pool, const std::int32_t* HWY_RESTRICT row,
                            const double* HWY_RESTRICT factor, Block& time) {
-  const std::uint32_t replica = group_of(args, in.share_size, in.share_stride);
+  const std::uint32_t replica = group_of(args, in.share_size, in.share_stride) + in.replica_offset;
   const Words size = broadcast(in.pool_size);
   for (std::uint32_t h = 0; h < kCounterVectors; ++h) {
     Words c[4] = {broadcast(in.draw_id & 0xFFFFFFFFU), broadcast(in.draw_id >> 32), broadcast(replica),
@@ -154,6 +205,43 @@ HWY_INLINE void add_random(const SweepArgs& args, const Instruction& in, const P
         value = hn::Mul(value, hn::LoadU(Real(), factor + word * kCounters + h * kWidth));
       }
       lane_times = hn::Add(lane_times, value);
+    }
+  }
+}
+
+/// Adds a composed duration; `kNarrow`: sigma is so small that exponents stay near zero.
+template <Draw kDraw, bool kNarrow = false>
+HWY_INLINE void add_composed(const SweepArgs& args, const Instruction& in, const Philox& philox,
+                             const double* HWY_RESTRICT factor, Block& time) {
+  const Reals base =
+      hn::Set(Real(), args.bases[in.base + static_cast<std::uint64_t>(args.replica) * in.base_stride]);
+  if constexpr (kDraw == Draw::Base) {
+    for (std::uint32_t i = 0; i < kVectors; ++i) {
+      time.v[i] = hn::Add(time.v[i], hn::Mul(base, hn::LoadU(Real(), factor + i * kWidth)));
+    }
+    return;
+  }
+  const std::uint32_t replica = group_of(args, in.share_size, in.share_stride) + in.replica_offset;
+  const double* HWY_RESTRICT pool = args.pools + in.pool;
+  const Words size = broadcast(in.pool_size);
+  const Reals sigma = hn::Set(Real(), in.sigma);
+  const Reals half_square = hn::Set(Real(), in.sigma * in.sigma * 0.5);
+  for (std::uint32_t h = 0; h < kCounterVectors; ++h) {
+    Words c[4] = {broadcast(in.draw_id & 0xFFFFFFFFU), broadcast(in.draw_id >> 32), broadcast(replica),
+                  philox.counter[h]};
+    philox.run(c);
+    for (std::uint32_t word = 0; word < 4; ++word) {
+      Reals own;
+      if constexpr (kDraw == Draw::BasePool) {
+        own = gather(pool, high_half(multiply_low(c[word], size)));
+      } else {
+        const Reals z = normal_from_words(args.normal, c[word]);
+        const Reals exponent = hn::Sub(hn::Mul(sigma, z), half_square);
+        own = kNarrow ? portable_exp_near_zero<Lanes>(exponent) : portable_exp<Lanes>(exponent);
+      }
+      const Reals scaled = hn::Mul(base, hn::LoadU(Real(), factor + word * kCounters + h * kWidth));
+      Reals& lane_times = time.v[word * kCounterVectors + h];
+      lane_times = hn::Add(lane_times, hn::Mul(own, scaled));
     }
   }
 }
@@ -188,6 +276,20 @@ HWY_INLINE void add_drawn(const SweepArgs& args, const Instruction& in, const Ph
       return;
     case Draw::RandomInStepScaled:
       add_random<true, true>(args, in, philox, pool, row, factor, time);
+      return;
+    case Draw::Base:
+      add_composed<Draw::Base>(args, in, philox, factor, time);
+      return;
+    case Draw::BasePool:
+      add_composed<Draw::BasePool>(args, in, philox, factor, time);
+      return;
+    case Draw::BaseLognormal:
+      // |z| < 6.5 for 32-bit words; ln(2) / 2 is 0.3466.
+      if (6.5 * in.sigma + 0.5 * in.sigma * in.sigma < 0.34) {
+        add_composed<Draw::BaseLognormal, true>(args, in, philox, factor, time);
+      } else {
+        add_composed<Draw::BaseLognormal>(args, in, philox, factor, time);
+      }
       return;
   }
 }

@@ -23,11 +23,21 @@ enum class Draw : std::uint8_t {
   RandomScaled,        ///< the same times factor[lane]
   RandomInStep,        ///< pool[row[lane] + floor(N * u)]: any of N members of the row's step
   RandomInStepScaled,  ///< the same times factor[lane]
+  // Composed durations (model/composed_durations.hpp): base * factor[lane], times an own draw.
+  Base,           ///< 1
+  BasePool,       ///< pool[floor(N * u)]
+  BaseLognormal,  ///< exp(sigma z - sigma^2 / 2), z the normal quantile of u
 };
+
+/// Whether a draw is of a composed duration.
+constexpr bool is_composed(Draw draw) {
+  return draw == Draw::Base || draw == Draw::BasePool || draw == Draw::BaseLognormal;
+}
 
 /// Whether a draw reads a factor row.
 constexpr bool is_scaled(Draw draw) {
-  return draw == Draw::TableScaled || draw == Draw::RandomScaled || draw == Draw::RandomInStepScaled;
+  return draw == Draw::TableScaled || draw == Draw::RandomScaled || draw == Draw::RandomInStepScaled ||
+         is_composed(draw);
 }
 
 enum class Action : std::uint8_t {
@@ -52,6 +62,10 @@ struct Instruction {
   std::uint32_t meeting = 0;     ///< of Arrive and Depart
   std::uint32_t share_size = 1;  ///< replicas that share a draw: group size and stride
   std::uint32_t share_stride = 1;
+  std::uint32_t replica_offset = 0;  ///< added to the replica (or group) that keys the random number
+  std::uint32_t base = 0;            ///< composed: index of replica 0's base
+  std::uint32_t base_stride = 0;     ///< 1: each replica has its own
+  double sigma = 0;                  ///< of BaseLognormal
   Action action = Action::Run;
   Draw draw = Draw::None;
   bool ends_step = false;  ///< nothing follows: its finish counts for the step's end
@@ -70,6 +84,8 @@ struct SweepArgs {
   const std::uint32_t* inputs = nullptr;  ///< slot numbers
   const Meeting* meetings = nullptr;
   const double* pools = nullptr;
+  const double* bases = nullptr;       ///< of composed durations
+  const double* normal = nullptr;      ///< coefficients of the normal quantile (stats/normal_table.hpp)
   const std::int32_t* rows = nullptr;  ///< [row][lane]
   const double* factors = nullptr;     ///< [factor][lane]
   double* scratch = nullptr;           ///< [slot][lane]

@@ -16,11 +16,17 @@ std::string_view category_name(Category category) {
 
 ClassId DurationPools::add(DurationClass description, std::span<const double> values, std::size_t replicas) {
   const std::size_t copies = description.per_replica ? replicas : 1;
-  assert(!values.empty() && values.size() % copies == 0);
+  assert((description.own != OwnDraw::None || !values.empty()) && values.size() % copies == 0);
   description.size = static_cast<std::uint32_t>(values.size() / copies);
   assert(description.size % description.members == 0);
   description.offset = values_ns.size();
   values_ns.insert(values_ns.end(), values.begin(), values.end());
+  return classes.push_back(std::move(description));
+}
+
+ClassId DurationPools::add_sharing(DurationClass description, ClassId other) {
+  description.offset = classes[other].offset;
+  description.size = classes[other].size;
   return classes.push_back(std::move(description));
 }
 

@@ -75,6 +75,9 @@ struct DurationPools {
   /// Adds a class with its values ([replica][step][member]); its size and offset are set here.
   ClassId add(DurationClass description, std::span<const double> values, std::size_t replicas);
 
+  /// Adds a class that draws from the same values as class `other`; its size and offset are set here.
+  ClassId add_sharing(DurationClass description, ClassId other);
+
   /// The pool of one replica, `size` values.
   [[nodiscard]] std::span<const double> pool(ClassId id, std::size_t replica) const {
     const DurationClass& c = classes[id];

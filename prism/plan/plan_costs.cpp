@@ -60,9 +60,15 @@ double PlanCosts::message_ns(CollectiveKind kind, double bytes, const GroupPlace
   return place->second;
 }
 
+const GroupPlacement& PlanCosts::placement(const TemplateGroup& group, std::uint32_t replica) {
+  const auto [place, is_new] = placements_.try_emplace({&group, group.replicas.index_of(replica)});
+  if (is_new) place->second = layout_.placement(group, replica);
+  return place->second;
+}
+
 double PlanCosts::collective_ns(const Communication& communication, const TemplateGroup& group,
                                 std::uint32_t replica) {
-  const GroupPlacement placement = layout_.placement(group, replica);
+  const GroupPlacement& lies = placement(group, replica);
   double factor = 1;  // one slow member holds all up
   if (!plan_.variability.slow.empty()) {
     const std::uint32_t size = group.replicas.size;
@@ -70,11 +76,11 @@ double PlanCosts::collective_ns(const Communication& communication, const Templa
     const std::uint32_t first = replica / (size * stride) * (size * stride) + replica % stride;
     for (const std::int32_t member : group.members) {
       for (std::uint32_t i = 0; i < size; ++i) {
-        factor = std::max(factor, slow_link(placement, member, first + i * stride));
+        factor = std::max(factor, slow_link(lies, member, first + i * stride));
       }
     }
   }
-  return message_ns(communication.kind, communication.bytes, placement) * (1 - communication.hidden) * factor;
+  return message_ns(communication.kind, communication.bytes, lies) * (1 - communication.hidden) * factor;
 }
 
 double PlanCosts::transfer_ns(double bytes, std::int32_t from, std::int32_t to, std::uint32_t replica) {

@@ -35,9 +35,13 @@ class PlanCosts {
   [[nodiscard]] double slow_link(const GroupPlacement& placement, std::int32_t rank,
                                  std::uint32_t replica) const;
 
+  /// Where a group lies for the replicas that `replica` shares it with.
+  const GroupPlacement& placement(const TemplateGroup& group, std::uint32_t replica);
+
   const Plan& plan_;
   const RankLayout& layout_;
   std::map<std::pair<const PassOp*, std::size_t>, std::vector<KernelTime>> kernels_;  // by GPU kind
+  std::map<std::pair<const TemplateGroup*, std::uint32_t>, GroupPlacement> placements_;
   std::map<std::tuple<CollectiveKind, double, GroupPlacement>, double> messages_;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/plan/plan_laws.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "prism/stats/quantile_table.hpp"
+#include "prism/stats/law_pool.hpp"
 #include "prism/stats/random.hpp"
 
 namespace prism {
@@ -129,6 +130,7 @@ FactorId PlanLaws::factor(const std::string& name, FactorScope scope, std::uint6
     SharedFactor added{
         .name = name, .scope = scope, .draw_id = id, .law = law_of(spread.law, cv), .once = once};
     if (spread.law == LawForm::Pool) added.values = scaled_pool(spread.pool, cv);
+    if (spread.law == LawForm::Gamma) added.values = law_pool(added.law, kPoolSize);
     place->second = model_.factors.push_back(std::move(added));
   }
   return place->second;

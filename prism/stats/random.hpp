@@ -20,14 +20,15 @@ namespace prism {
 /// What a number is used for. One purpose never sees another's numbers. Values are the compiler's: no
 /// duplicates.
 enum class Purpose : std::uint32_t {
-  Step,       ///< the profiled step k* of a sample
-  Cell,       ///< the profiled step of one replica
-  Order,      ///< sort keys of microbatches
-  Duration,   ///< an op's own draw
-  Bootstrap,  ///< resampled profiled steps; matched subsets of samples
-  Generator,  ///< made-up jobs
-  RankSpeed,  ///< how fast a copied rank computes
-  Anchor,     ///< a step's deviation taken from a log of step times
+  Step,          ///< the profiled step k* of a sample
+  Cell,          ///< the profiled step of one replica
+  Order,         ///< sort keys of microbatches
+  Duration,      ///< an op's own draw
+  Bootstrap,     ///< resampled profiled steps; matched subsets of samples
+  Generator,     ///< made-up jobs
+  RankSpeed,     ///< how fast a copied rank computes
+  Anchor,        ///< a step's deviation taken from a log of step times
+  SharedFactor,  ///< a factor that ops of a composed model share
 };
 
 /// A uniform 32-bit word.
