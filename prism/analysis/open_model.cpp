@@ -16,6 +16,8 @@
 #include "prism/model/clocks.hpp"
 #include "prism/model/graph_folder.hpp"
 #include "prism/model/saved_model.hpp"
+#include "prism/plan/build_plan_model.hpp"
+#include "prism/plan/read_plan.hpp"
 #include "prism/trace/error.hpp"
 
 namespace prism {
@@ -26,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kInputs =
     "give traces of the PyTorch profiler (JSON), an op-level timeline (CSV), both may be gzip or zstd, a "
+    "plan (TOML), a "
     "saved "
     "model, or a folder with traces, one timeline, or nodes.csv, edges.csv and pools.csv";
 
@@ -69,6 +72,13 @@ std::string first_content(const fs::path& path) {
   return bytes;
 }
 
+StepModel open_plan_text(const std::string& text, const std::string& name, const OpenOptions& options) {
+  if (options.steps) {
+    throw InputError({name, {}, {}}, "a plan has no profiled steps to choose from", "leave --steps out");
+  }
+  return build_plan_model(parse_plan(text, name, fs::path(name).parent_path()));
+}
+
 StepModel open_text(const std::string& text, const std::string& name, const std::optional<fs::path>& meta,
                     const OpenOptions& options) {
   if (looks_like_kineto(text)) {
@@ -77,6 +87,7 @@ StepModel open_text(const std::string& text, const std::string& name, const std:
     traces.push_back(read_kineto_bytes(text, name, {.strict = options.strict, .rank = options.rank}, report));
     return open_traces(std::move(traces), std::move(report), options);
   }
+  if (looks_like_plan(text)) return open_plan_text(text, name, options);
   if (!looks_like_op_timeline(text)) throw InputError({name, {}, {}}, "format not recognised", kInputs);
   ImportReport report;
   OpTimeline timeline = parse_op_timeline(text, name, report);
@@ -192,6 +203,13 @@ StepModel open_model(const fs::path& path, const OpenOptions& options) {
     return open_trace_files(std::span(&path, 1), path.string(), {}, options);
   }
   return open_text(read_bytes(path), path.string(), find_job_meta(path), options);
+}
+
+std::optional<Plan> open_plan(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+  if (is_sqlite(read_first_bytes(path, 16)) || !looks_like_plan(first_content(path))) return std::nullopt;
+  return read_plan(path);
 }
 
 StepModel open_model(std::span<const fs::path> paths, const OpenOptions& options) {

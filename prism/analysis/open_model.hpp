@@ -2,8 +2,8 @@
 // INPUT -> step model: the one place where readers meet the model.
 //
 // The format is told from content: a saved model (SQLite), an op-level timeline (CSV, plain or compressed),
-// traces of the PyTorch profiler (JSON, plain or compressed, one per rank), or a folder with one timeline, with
-// profiler traces, or with nodes.csv, edges.csv and pools.csv.
+// traces of the PyTorch profiler (JSON, plain or compressed, one per rank), a plan (TOML), or a folder with one timeline,
+// with profiler traces, or with nodes.csv, edges.csv and pools.csv.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "prism/model/step_model.hpp"
+#include "prism/plan/plan.hpp"
 #include "prism/run/control.hpp"
 
 namespace prism {
@@ -32,5 +33,8 @@ StepModel open_model(const std::filesystem::path& path, const OpenOptions& optio
 
 /// The same of several files, which must be profiler traces of one job.
 StepModel open_model(std::span<const std::filesystem::path> paths, const OpenOptions& options = {});
+
+/// The plan at `path`; nothing if what is there is something else. Throws what read_plan throws.
+std::optional<Plan> open_plan(const std::filesystem::path& path);
 
 }  // namespace prism

@@ -208,6 +208,7 @@ std::string what_was_done(const StepModel& traced, std::uint32_t replicas) {
 }  // namespace
 
 StepModel extend_replicas(const StepModel& model, const ExtendOptions& options) {
+  if (options.replicas != model.replicas) refuse_composed(model, "change dp in the plan");
   assert(options.replicas >= 1 && model.replicas == model.pool_replicas());
   if (options.replicas == model.replicas) return model;
   StepModel result = model;

@@ -237,6 +237,7 @@ void write_file(const StepModel& model, const std::filesystem::path& path) {
 }  // namespace
 
 void save_model(const StepModel& model, const std::filesystem::path& path, const SaveOptions& options) {
+  refuse_composed(model, "keep the plan: it is all that is needed to build the model again");
   write_file(options.anonymise ? anonymous_copy(model) : model, path);
 }
 

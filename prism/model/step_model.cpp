@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "prism/trace/error.hpp"
+
 namespace prism {
 
 std::string_view launch_delays_name(LaunchDelays delays) {
@@ -52,6 +54,14 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
     }
   }
   return result;
+}
+
+void refuse_composed(const StepModel& model, const std::string& fix) {
+  for (const DurationClass& c : model.pools.classes) {
+    if (c.own == OwnDraw::None) continue;
+    throw InputError({model.source, {}, {}},
+                     "this model is of a plan: its durations follow from laws, not from pools", fix);
+  }
 }
 
 }  // namespace prism

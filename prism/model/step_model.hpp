@@ -138,4 +138,7 @@ struct StepModel {
 /// same graph, pools regathered. Precondition: the model has profiled steps and `selected` is not empty.
 StepModel with_steps(const StepModel& model, std::span<const std::size_t> selected);
 
+/// Throws InputError with that fix for a model whose durations are composed (of a plan), where only pools of values will do.
+void refuse_composed(const StepModel& model, const std::string& fix);
+
 }  // namespace prism

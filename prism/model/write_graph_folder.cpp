@@ -95,6 +95,7 @@ std::string edges_csv(const StepModel& model, const std::vector<std::string>& na
 }  // namespace
 
 void write_graph_folder(const StepModel& model, const fs::path& folder) {
+  refuse_composed(model, "keep the plan: it is all that is needed to build the model again");
   UniqueNames unique_node("node");
   std::vector<std::string> names;
   for (const Node& node : model.nodes) names.push_back(unique_node(node.name));

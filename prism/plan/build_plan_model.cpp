@@ -52,11 +52,7 @@ void check_memory(const Plan& plan, const PlanPrograms& programs, const RankLayo
   constexpr double kGb = 1e9;
   for (std::size_t rank = 0; rank < uses.size(); ++rank) {
     const MemoryUse& use = uses[rank];
-    const auto first = layout.template_rank(static_cast<std::int64_t>(rank), 0, 0);
-    double least = plan.cluster.groups[layout.location(first, 0).group].gpu.memory_gb;
-    for (std::uint32_t d = 0; d < layout.replicas(); ++d) {
-      least = std::min(least, plan.cluster.groups[layout.location(first, d).group].gpu.memory_gb);
-    }
+    const double least = layout.least_memory_gb(static_cast<std::int64_t>(rank));
     const double free = least - plan.memory_reserve_gb;
     if (use.total() / kGb <= free) continue;
     throw InputError(

@@ -115,8 +115,8 @@ std::vector<Location> place_ranks(const Cluster& cluster, std::int64_t ranks, co
   return places;
 }
 
-GroupPlacement place_group(const Cluster& cluster, const std::vector<Location>& members) {
-  GroupPlacement placement{.ranks = std::ssize(members)};
+GroupPlace place_group(const Cluster& cluster, const std::vector<Location>& members) {
+  GroupPlace placement{.ranks = std::ssize(members)};
   std::set<std::int64_t> hosts;
   std::map<std::int64_t, std::int64_t> in_domain;
   placement.in_switch_reduction = true;

@@ -60,7 +60,7 @@ inline constexpr std::size_t kLinkClassCount = 4;
 const char* link_class_name(LinkClass link);
 
 /// How a process group lies on the machines: all that its cost depends on.
-struct GroupPlacement {
+struct GroupPlace {
   std::int64_t ranks = 1;
   std::int64_t domains = 1;           ///< scale-up domains it touches (as hosts for its network part)
   std::int64_t ranks_per_domain = 1;  ///< largest number in one
@@ -73,8 +73,8 @@ struct GroupPlacement {
   double scale_up_peer_gb_per_s = 0;
   bool in_switch_reduction = false;
   LinkClass link = LinkClass::None;
-  friend auto operator<=>(const GroupPlacement&, const GroupPlacement&) = default;
+  friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
 };
-GroupPlacement place_group(const Cluster& cluster, const std::vector<Location>& members);
+GroupPlace place_group(const Cluster& cluster, const std::vector<Location>& members);
 
 }  // namespace prism

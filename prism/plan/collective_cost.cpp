@@ -36,7 +36,7 @@ constexpr double kLowLatencyHostCap = 141;                         // GB/s of LL
 constexpr std::array<double, 2> kLowLatencyNetworkCap = {39, 20};  // GB/s, two hosts and more
 
 /// Bus bandwidth of a ring through the group, GB/s.
-double ring_gb_per_s(const GroupPlacement& group) {
+double ring_gb_per_s(const GroupPlace& group) {
   const double inside = kScaleUpShare * group.scale_up_gb_per_s;
   if (group.domains == 1) return inside;
   const double network =
@@ -44,7 +44,7 @@ double ring_gb_per_s(const GroupPlacement& group) {
   return group.ranks_per_domain == 1 ? network : std::min(inside, network);
 }
 
-double with_protocol(double gb_per_s, Protocol protocol, const GroupPlacement& group) {
+double with_protocol(double gb_per_s, Protocol protocol, const GroupPlace& group) {
   double rate = gb_per_s * kProtocolShare[protocol];
   if (protocol == LL) {
     const double cap = group.domains == 1   ? kLowLatencyHostCap
@@ -61,12 +61,12 @@ void offer(CollectiveTime& best, double us, double bytes_over_bus, double gb_per
   if (best.algorithm.empty() || ns < best.ns) best = {ns, name};
 }
 
-CollectiveTime ring_like(CollectiveKind kind, double bytes, const GroupPlacement& group) {
+CollectiveTime ring_like(CollectiveOp kind, double bytes, const GroupPlace& group) {
   const auto n = static_cast<double>(group.ranks);
   const auto domains = static_cast<double>(group.domains);
-  const bool twice = kind == CollectiveKind::AllReduce;
+  const bool twice = kind == CollectiveOp::AllReduce;
   const double passes = twice ? 2 : 1;
-  const double on_bus = kind == CollectiveKind::Broadcast ? bytes : bytes * passes * (n - 1) / n;
+  const double on_bus = kind == CollectiveOp::Broadcast ? bytes : bytes * passes * (n - 1) / n;
   const double network_steps = domains > 1 ? passes * (domains - (twice ? 1 : 0)) : 0;
   const double scale_up_steps = std::max(passes * (n - 1) - network_steps, 0.0);
   CollectiveTime best;
@@ -88,7 +88,7 @@ CollectiveTime ring_like(CollectiveKind kind, double bytes, const GroupPlacement
   return best;
 }
 
-CollectiveTime all_to_all(double bytes, const GroupPlacement& group) {
+CollectiveTime all_to_all(double bytes, const GroupPlace& group) {
   const auto n = static_cast<double>(group.ranks);
   const auto local = static_cast<double>(group.ranks_per_domain);
   const double inside = bytes * (local - 1) / n / (kScaleUpShare * group.scale_up_gb_per_s);
@@ -99,7 +99,7 @@ CollectiveTime all_to_all(double bytes, const GroupPlacement& group) {
   return {us * 1e3 + std::max(inside, group.domains > 1 ? outside : 0), "pairwise"};
 }
 
-CollectiveTime send_receive(double bytes, const GroupPlacement& group) {
+CollectiveTime send_receive(double bytes, const GroupPlace& group) {
   if (group.domains == 1) {
     const double nominal =
         group.scale_up_peer_gb_per_s > 0 ? group.scale_up_peer_gb_per_s : group.scale_up_gb_per_s;
@@ -112,23 +112,23 @@ CollectiveTime send_receive(double bytes, const GroupPlacement& group) {
 
 }  // namespace
 
-CollectiveTime model_collective(CollectiveKind kind, double bytes, const GroupPlacement& group) {
+CollectiveTime model_collective(CollectiveOp kind, double bytes, const GroupPlace& group) {
   if (group.ranks <= 1 || bytes <= 0) return {0, "none"};
   switch (kind) {
-    case CollectiveKind::AllToAll:
+    case CollectiveOp::AllToAll:
       return all_to_all(bytes, group);
-    case CollectiveKind::SendReceive:
+    case CollectiveOp::SendReceive:
       return send_receive(bytes, group);
-    case CollectiveKind::AllReduce:
-    case CollectiveKind::AllGather:
-    case CollectiveKind::ReduceScatter:
-    case CollectiveKind::Broadcast:
+    case CollectiveOp::AllReduce:
+    case CollectiveOp::AllGather:
+    case CollectiveOp::ReduceScatter:
+    case CollectiveOp::Broadcast:
       break;
   }
   return ring_like(kind, bytes, group);
 }
 
-CollectiveTime collective_time(CollectiveKind kind, double bytes, const GroupPlacement& group,
+CollectiveTime collective_time(CollectiveOp kind, double bytes, const GroupPlace& group,
                                const MeasuredCollectives& measured) {
   if (group.ranks > 1 && bytes > 0 && !measured.empty()) {
     if (const std::optional<double> ns = measured.time_ns(kind, bytes, group.ranks, group.hosts))

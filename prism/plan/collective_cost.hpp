@@ -26,7 +26,7 @@ class MeasuredCollectives {
  public:
   /// One measured point: mean time of a collective of that size in a group of that form.
   struct Point {
-    CollectiveKind kind = CollectiveKind::AllReduce;
+    CollectiveOp kind = CollectiveOp::AllReduce;
     std::int64_t ranks = 0;
     std::int64_t hosts = 0;
     double bytes = 0;
@@ -34,28 +34,30 @@ class MeasuredCollectives {
     std::string group;  ///< which measurement: node pair, file
   };
   void add(const Point& point);
+  void add(const MeasuredCollectives& other);
+  [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] bool empty() const { return points_.empty(); }
 
   /// Time by interpolation over log size between the measured sizes of groups with that number of ranks and hosts (median
   /// over the groups measured); above the largest size by its bandwidth, below the smallest its time. Nothing where no such
   /// group was measured.
-  [[nodiscard]] std::optional<double> time_ns(CollectiveKind kind, double bytes, std::int64_t ranks,
+  [[nodiscard]] std::optional<double> time_ns(CollectiveOp kind, double bytes, std::int64_t ranks,
                                               std::int64_t hosts) const;
 
   /// Time of each measured group over the median of all, at the largest size at or below `bytes`: the spatial spread of
   /// links. Empty with fewer than three groups.
-  [[nodiscard]] std::vector<double> spread(CollectiveKind kind, double bytes, std::int64_t ranks,
+  [[nodiscard]] std::vector<double> spread(CollectiveOp kind, double bytes, std::int64_t ranks,
                                            std::int64_t hosts) const;
 
  private:
-  std::vector<Point> points_;  // sorted
+  std::vector<Point> points_;
 };
 
 /// From the model alone.
-CollectiveTime model_collective(CollectiveKind kind, double bytes, const GroupPlacement& group);
+CollectiveTime model_collective(CollectiveOp kind, double bytes, const GroupPlace& group);
 
 /// Measured where it can be, else modelled.
-CollectiveTime collective_time(CollectiveKind kind, double bytes, const GroupPlacement& group,
+CollectiveTime collective_time(CollectiveOp kind, double bytes, const GroupPlace& group,
                                const MeasuredCollectives& measured);
 
 }  // namespace prism

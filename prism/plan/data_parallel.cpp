@@ -40,12 +40,12 @@ std::vector<int> DataParallel::gather(ProgramWriter& writer, RankParameters weig
   const double width = width_of(precisions_.parameter_gather);
   std::vector<int> ops;
   if (weights.dense > 0) {
-    const Communication gather{CollectiveKind::AllGather, GroupAxis::Shard,
+    const Communication gather{CollectiveOp::AllGather, GroupAxis::Shard,
                                width * static_cast<double>(weights.dense)};
     ops.push_back(writer.communicate_aside("gather weights", gather, after, when));
   }
   if (weights.expert > 0) {
-    const Communication gather{CollectiveKind::AllGather, GroupAxis::ExpertDp,
+    const Communication gather{CollectiveOp::AllGather, GroupAxis::ExpertDp,
                                width * static_cast<double>(weights.expert)};
     ops.push_back(writer.communicate_aside("gather expert weights", gather, after, when));
   }
@@ -55,7 +55,7 @@ std::vector<int> DataParallel::gather(ProgramWriter& writer, RankParameters weig
 void DataParallel::reduce(ProgramWriter& writer, RankParameters gradients, const std::vector<int>& after,
                           When when) const {
   const double width = parallel_.gradient_bytes;
-  const CollectiveKind kind = parallel_.zero == 0 ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter;
+  const CollectiveOp kind = parallel_.zero == 0 ? CollectiveOp::AllReduce : CollectiveOp::ReduceScatter;
   const std::int64_t copies = parallel_.dp * parallel_.cp;
   const std::int64_t shard = parallel_.shard == 0 ? copies : parallel_.shard;
   if (gradients.dense > 0) {
@@ -63,7 +63,7 @@ void DataParallel::reduce(ProgramWriter& writer, RankParameters gradients, const
     const int scattered =
         writer.communicate_aside("reduce gradients", {kind, GroupAxis::Shard, bytes}, after, when);
     if (shard < copies) {
-      const Communication across{CollectiveKind::AllReduce, GroupAxis::Replicate,
+      const Communication across{CollectiveOp::AllReduce, GroupAxis::Replicate,
                                  parallel_.zero == 0 ? bytes : bytes / static_cast<double>(shard)};
       writer.communicate_aside("reduce gradients of shards", across, {scattered}, when);
     }

@@ -14,7 +14,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-bool is_of(const MeasuredCollectives::Point& p, CollectiveKind kind, std::int64_t ranks, std::int64_t hosts) {
+bool is_of(const MeasuredCollectives::Point& p, CollectiveOp kind, std::int64_t ranks, std::int64_t hosts) {
   return p.kind == kind && p.ranks == ranks && p.hosts == hosts;
 }
 
@@ -24,7 +24,11 @@ void MeasuredCollectives::add(const Point& point) {
   points_.push_back(point);
 }
 
-std::optional<double> MeasuredCollectives::time_ns(CollectiveKind kind, double bytes, std::int64_t ranks,
+void MeasuredCollectives::add(const MeasuredCollectives& other) {
+  points_.insert(points_.end(), other.points_.begin(), other.points_.end());
+}
+
+std::optional<double> MeasuredCollectives::time_ns(CollectiveOp kind, double bytes, std::int64_t ranks,
                                                    std::int64_t hosts) const {
   std::map<double, std::vector<double>> by_size;
   for (const Point& p : points_) {
@@ -40,7 +44,7 @@ std::optional<double> MeasuredCollectives::time_ns(CollectiveKind kind, double b
   return std::exp(std::log(low) + share * (std::log(median(above->second)) - std::log(low)));
 }
 
-std::vector<double> MeasuredCollectives::spread(CollectiveKind kind, double bytes, std::int64_t ranks,
+std::vector<double> MeasuredCollectives::spread(CollectiveOp kind, double bytes, std::int64_t ranks,
                                                 std::int64_t hosts) const {
   std::map<double, std::map<std::string, std::vector<double>>> by_size;
   for (const Point& p : points_) {

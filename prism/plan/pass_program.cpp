@@ -33,19 +33,19 @@ const char* precision_name(Precision precision) {
   return "tf32";
 }
 
-const char* collective_name(CollectiveKind kind) {
+const char* collective_name(CollectiveOp kind) {
   switch (kind) {
-    case CollectiveKind::AllReduce:
+    case CollectiveOp::AllReduce:
       return "all-reduce";
-    case CollectiveKind::AllGather:
+    case CollectiveOp::AllGather:
       return "all-gather";
-    case CollectiveKind::ReduceScatter:
+    case CollectiveOp::ReduceScatter:
       return "reduce-scatter";
-    case CollectiveKind::AllToAll:
+    case CollectiveOp::AllToAll:
       return "all-to-all";
-    case CollectiveKind::Broadcast:
+    case CollectiveOp::Broadcast:
       return "broadcast";
-    case CollectiveKind::SendReceive:
+    case CollectiveOp::SendReceive:
       break;
   }
   return "send-receive";

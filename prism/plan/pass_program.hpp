@@ -46,7 +46,7 @@ struct Kernel {
   double fixed_ns = 0;    ///< duration, if it is given rather than computed
 };
 
-enum class CollectiveKind : std::uint8_t {
+enum class CollectiveOp : std::uint8_t {
   AllReduce,
   AllGather,
   ReduceScatter,
@@ -55,7 +55,7 @@ enum class CollectiveKind : std::uint8_t {
   SendReceive
 };
 /// "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast" or "send-receive".
-const char* collective_name(CollectiveKind kind);
+const char* collective_name(CollectiveOp kind);
 
 /// Process groups: ranks that differ along these axes only.
 enum class GroupAxis : std::uint8_t {
@@ -77,7 +77,7 @@ inline constexpr std::size_t kGroupAxisCount = 12;
 const char* group_axis_name(GroupAxis axis);
 
 struct Communication {
-  CollectiveKind kind = CollectiveKind::AllReduce;
+  CollectiveOp kind = CollectiveOp::AllReduce;
   GroupAxis axis = GroupAxis::Tp;
   double bytes =
       0;  ///< S as nccl-tests counts: the full gathered or unreduced size; what one rank sends, for all-to-all

@@ -37,7 +37,7 @@ double PlanCosts::slow_compute(std::int32_t rank, std::uint32_t replica) const {
   return factor;
 }
 
-double PlanCosts::slow_link(const GroupPlacement& placement, std::int32_t rank, std::uint32_t replica) const {
+double PlanCosts::slow_link(const GroupPlace& placement, std::int32_t rank, std::uint32_t replica) const {
   if (placement.link != LinkClass::Network && placement.link != LinkClass::Far) return 1;
   double factor = 1;
   for (const SlowPart& part : plan_.variability.slow) {
@@ -54,13 +54,13 @@ double PlanCosts::compute_ns(const PassOp& op, std::int32_t rank, std::uint32_t 
   return sum * slow_compute(rank, replica);
 }
 
-double PlanCosts::message_ns(CollectiveKind kind, double bytes, const GroupPlacement& placement) {
+double PlanCosts::message_ns(CollectiveOp kind, double bytes, const GroupPlace& placement) {
   const auto [place, is_new] = messages_.try_emplace({kind, bytes, placement}, 0.0);
   if (is_new) place->second = collective_time(kind, bytes, placement, plan_.collectives).ns;
   return place->second;
 }
 
-const GroupPlacement& PlanCosts::placement(const TemplateGroup& group, std::uint32_t replica) {
+const GroupPlace& PlanCosts::placement(const TemplateGroup& group, std::uint32_t replica) {
   const auto [place, is_new] = placements_.try_emplace({&group, group.replicas.index_of(replica)});
   if (is_new) place->second = layout_.placement(group, replica);
   return place->second;
@@ -68,7 +68,7 @@ const GroupPlacement& PlanCosts::placement(const TemplateGroup& group, std::uint
 
 double PlanCosts::collective_ns(const Communication& communication, const TemplateGroup& group,
                                 std::uint32_t replica) {
-  const GroupPlacement& lies = placement(group, replica);
+  const GroupPlace& lies = placement(group, replica);
   double factor = 1;  // one slow member holds all up
   if (!plan_.variability.slow.empty()) {
     const std::uint32_t size = group.replicas.size;
@@ -84,9 +84,9 @@ double PlanCosts::collective_ns(const Communication& communication, const Templa
 }
 
 double PlanCosts::transfer_ns(double bytes, std::int32_t from, std::int32_t to, std::uint32_t replica) {
-  const GroupPlacement placement = layout_.pair(from, to, replica);
+  const GroupPlace placement = layout_.pair(from, to, replica);
   const double factor = std::max(slow_link(placement, from, replica), slow_link(placement, to, replica));
-  return message_ns(CollectiveKind::SendReceive, bytes, placement) * factor;
+  return message_ns(CollectiveOp::SendReceive, bytes, placement) * factor;
 }
 
 }  // namespace prism

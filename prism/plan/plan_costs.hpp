@@ -30,19 +30,18 @@ class PlanCosts {
   double transfer_ns(double bytes, std::int32_t from, std::int32_t to, std::uint32_t replica);
 
  private:
-  double message_ns(CollectiveKind kind, double bytes, const GroupPlacement& placement);
+  double message_ns(CollectiveOp kind, double bytes, const GroupPlace& placement);
   [[nodiscard]] double slow_compute(std::int32_t rank, std::uint32_t replica) const;
-  [[nodiscard]] double slow_link(const GroupPlacement& placement, std::int32_t rank,
-                                 std::uint32_t replica) const;
+  [[nodiscard]] double slow_link(const GroupPlace& placement, std::int32_t rank, std::uint32_t replica) const;
 
   /// Where a group lies for the replicas that `replica` shares it with.
-  const GroupPlacement& placement(const TemplateGroup& group, std::uint32_t replica);
+  const GroupPlace& placement(const TemplateGroup& group, std::uint32_t replica);
 
   const Plan& plan_;
   const RankLayout& layout_;
   std::map<std::pair<const PassOp*, std::size_t>, std::vector<KernelTime>> kernels_;  // by GPU kind
-  std::map<std::pair<const TemplateGroup*, std::uint32_t>, GroupPlacement> placements_;
-  std::map<std::tuple<CollectiveKind, double, GroupPlacement>, double> messages_;
+  std::map<std::pair<const TemplateGroup*, std::uint32_t>, GroupPlace> placements_;
+  std::map<std::tuple<CollectiveOp, double, GroupPlace>, double> messages_;
 };
 
 }  // namespace prism

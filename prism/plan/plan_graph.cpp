@@ -135,8 +135,8 @@ class Layout {
   std::map<std::pair<GroupAxis, std::int32_t>, std::vector<std::int32_t>> groups_at_;
   std::map<std::tuple<GroupAxis, std::vector<std::int32_t>, std::uint32_t, std::uint32_t>, std::int32_t>
       group_index_;
-  std::map<std::pair<std::int32_t, CollectiveKind>, Node> channel_;  // (group, kind) -> last node
-  std::map<std::pair<std::int32_t, std::int32_t>, Node> wire_;       // (from, to) -> last transfer
+  std::map<std::pair<std::int32_t, CollectiveOp>, Node> channel_;  // (group, kind) -> last node
+  std::map<std::pair<std::int32_t, std::int32_t>, Node> wire_;     // (from, to) -> last transfer
   std::map<std::tuple<std::int32_t, std::string, std::int32_t>, Node>
       meeting_;                              // ends of steps: (group, op, count)
   std::vector<std::vector<LaidPass>> laid_;  // [pipeline rank][position]

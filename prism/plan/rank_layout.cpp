@@ -2,6 +2,7 @@
 #include "prism/plan/rank_layout.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -203,7 +204,19 @@ std::vector<TemplateGroup> RankLayout::groups(GroupAxis axis, std::int64_t pp) c
   return result;
 }
 
-GroupPlacement RankLayout::placement(const TemplateGroup& group, std::uint32_t replica) const {
+double RankLayout::least_memory_gb(std::int64_t pp) const {
+  double least = std::numeric_limits<double>::infinity();
+  const std::int32_t lanes = static_cast<std::int32_t>(parallel_.tp * parallel_.cp);
+  const std::int32_t first = template_rank(pp, 0, 0);
+  for (std::int32_t rank = first; rank < first + lanes; ++rank) {
+    for (std::uint32_t d = 0; d < replicas_; ++d) {
+      least = std::min(least, cluster_.groups[location(rank, d).group].gpu.memory_gb);
+    }
+  }
+  return least;
+}
+
+GroupPlace RankLayout::placement(const TemplateGroup& group, std::uint32_t replica) const {
   const std::uint32_t size = group.replicas.size;
   const std::uint32_t stride = group.replicas.stride;
   const std::uint32_t first = replica / (size * stride) * (size * stride) + replica % stride;
@@ -215,7 +228,7 @@ GroupPlacement RankLayout::placement(const TemplateGroup& group, std::uint32_t r
   return place_group(cluster_, members);
 }
 
-GroupPlacement RankLayout::pair(std::int32_t from, std::int32_t to, std::uint32_t replica) const {
+GroupPlace RankLayout::pair(std::int32_t from, std::int32_t to, std::uint32_t replica) const {
   return place_group(cluster_, {location(from, replica), location(to, replica)});
 }
 

@@ -42,10 +42,13 @@ class RankLayout {
   /// The process groups of an axis that touch pipeline rank `pp`, each once. Not for Pp.
   [[nodiscard]] std::vector<TemplateGroup> groups(GroupAxis axis, std::int64_t pp) const;
 
+  /// Smallest GPU memory among the ranks of a pipeline rank, in 1e9 bytes.
+  [[nodiscard]] double least_memory_gb(std::int64_t pp) const;
+
   /// Where the group lies for the replica `replica`.
-  [[nodiscard]] GroupPlacement placement(const TemplateGroup& group, std::uint32_t replica) const;
+  [[nodiscard]] GroupPlace placement(const TemplateGroup& group, std::uint32_t replica) const;
   /// Where a message between two template ranks of a replica goes.
-  [[nodiscard]] GroupPlacement pair(std::int32_t from, std::int32_t to, std::uint32_t replica) const;
+  [[nodiscard]] GroupPlace pair(std::int32_t from, std::int32_t to, std::uint32_t replica) const;
 
  private:
   Parallel parallel_;

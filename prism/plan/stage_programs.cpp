@@ -91,11 +91,11 @@ class StageWriter {
   std::vector<int> take_wait() { return std::exchange(wait_, {}); }
 
   [[nodiscard]] double activations() const { return kernels_.activation_bytes(); }
-  [[nodiscard]] Communication over_tp(CollectiveKind kind, double share = 1) const {
+  [[nodiscard]] Communication over_tp(CollectiveOp kind, double share = 1) const {
     return {kind, GroupAxis::Tp, activations() * share, parallel_.tp_overlap};
   }
   [[nodiscard]] Communication gather_tp() const {
-    return over_tp(CollectiveKind::AllGather, width_of(precisions_.tp_gather) / 2);
+    return over_tp(CollectiveOp::AllGather, width_of(precisions_.tp_gather) / 2);
   }
 
   void enter(ProgramWriter& w, const std::string& what) {
@@ -103,9 +103,9 @@ class StageWriter {
   }
   void leave(ProgramWriter& w, const std::string& what) {
     if (sequence_) {
-      w.communicate("scatter " + what, over_tp(CollectiveKind::ReduceScatter));
+      w.communicate("scatter " + what, over_tp(CollectiveOp::ReduceScatter));
     } else if (split_) {
-      w.communicate("reduce " + what, over_tp(CollectiveKind::AllReduce));
+      w.communicate("reduce " + what, over_tp(CollectiveOp::AllReduce));
     }
   }
 
@@ -127,7 +127,7 @@ class StageWriter {
     switch (parallel_.cp_exchange) {
       case ContextExchange::Ring: {
         // Parts travel on while the part before is worked on; backward brings gradients along.
-        const Communication ring{CollectiveKind::SendReceive, GroupAxis::Cp,
+        const Communication ring{CollectiveOp::SendReceive, GroupAxis::Cp,
                                  (back ? 2 : 1) * (cp - 1) * kv_bytes()};
         const int passed = w.communicate_aside("pass keys and values on", ring, {w.tail()});
         w.compute(name, core);
@@ -135,19 +135,19 @@ class StageWriter {
         return;
       }
       case ContextExchange::AllGather:
-        w.communicate("gather keys and values", {CollectiveKind::AllGather, GroupAxis::Cp, cp * kv_bytes()});
+        w.communicate("gather keys and values", {CollectiveOp::AllGather, GroupAxis::Cp, cp * kv_bytes()});
         w.compute(name, core);
         if (back) {
           w.communicate("scatter keys and values",
-                        {CollectiveKind::ReduceScatter, GroupAxis::Cp, cp * kv_bytes()});
+                        {CollectiveOp::ReduceScatter, GroupAxis::Cp, cp * kv_bytes()});
         }
         w.compute("attention projection", rest);
         return;
       case ContextExchange::AllToAll:
         break;
     }
-    const Communication in{CollectiveKind::AllToAll, GroupAxis::Cp, query_bytes() + kv_bytes()};
-    const Communication out{CollectiveKind::AllToAll, GroupAxis::Cp, query_bytes()};
+    const Communication in{CollectiveOp::AllToAll, GroupAxis::Cp, query_bytes() + kv_bytes()};
+    const Communication out{CollectiveOp::AllToAll, GroupAxis::Cp, query_bytes()};
     w.communicate("exchange heads", back ? out : in);
     w.compute(name, core);
     w.communicate("exchange heads back", back ? in : out);
@@ -167,11 +167,11 @@ class StageWriter {
   [[nodiscard]] Communication dispatch(bool to_experts) const {
     const auto k = static_cast<double>(model_.experts->top_k);
     const double width = to_experts ? width_of(precisions_.dispatch) / 2 : 1;
-    return {CollectiveKind::AllToAll, GroupAxis::Ep,
+    return {CollectiveOp::AllToAll, GroupAxis::Ep,
             activations() / kernels_.sequence_split() * k * width * parallel_.expert_load};
   }
   /// Routed tokens of all ranks that share an expert's parts.
-  [[nodiscard]] Communication over_etp(CollectiveKind kind) const {
+  [[nodiscard]] Communication over_etp(CollectiveOp kind) const {
     const auto k = static_cast<double>(model_.experts->top_k);
     return {kind, GroupAxis::Etp,
             activations() / kernels_.sequence_split() * k * parallel_.expert_load *
@@ -181,9 +181,9 @@ class StageWriter {
   void forward_mixture(ProgramWriter& w) {
     w.compute("router", router_.forward, take_wait());
     w.communicate("dispatch tokens", dispatch(true));
-    if (parallel_.etp > 1) w.communicate("gather expert tokens", over_etp(CollectiveKind::AllGather));
+    if (parallel_.etp > 1) w.communicate("gather expert tokens", over_etp(CollectiveOp::AllGather));
     w.compute("experts", experts_.forward);
-    if (parallel_.etp > 1) w.communicate("scatter expert tokens", over_etp(CollectiveKind::ReduceScatter));
+    if (parallel_.etp > 1) w.communicate("scatter expert tokens", over_etp(CollectiveOp::ReduceScatter));
     w.communicate("combine tokens", dispatch(false));
   }
 
@@ -214,7 +214,7 @@ class StageWriter {
     constexpr const char* kWhat[] = {"reduce largest logits", "reduce target logits",
                                      "reduce sums of exponentials"};
     for (const char* what : kWhat) {
-      if (split_) w.communicate(what, {CollectiveKind::AllReduce, GroupAxis::Tp, 4 * kernels_.tokens()});
+      if (split_) w.communicate(what, {CollectiveOp::AllReduce, GroupAxis::Tp, 4 * kernels_.tokens()});
     }
   }
 
@@ -246,7 +246,7 @@ class StageWriter {
       return;
     }
     const int from = w.tail();
-    if (sequence_) w.communicate("gather " + name + " gradients", over_tp(CollectiveKind::AllGather));
+    if (sequence_) w.communicate("gather " + name + " gradients", over_tp(CollectiveOp::AllGather));
     const int again = gradients == Gradients::Both ? gather_again(w, name + " input", from) : kPassInput;
     w.compute(name, std::move(dgrad), take_wait());
     leave(w, name + " gradients");
@@ -260,9 +260,9 @@ class StageWriter {
       return;
     }
     w.communicate("dispatch gradients", dispatch(false));
-    if (parallel_.etp > 1) w.communicate("gather expert gradients", over_etp(CollectiveKind::AllGather));
+    if (parallel_.etp > 1) w.communicate("gather expert gradients", over_etp(CollectiveOp::AllGather));
     w.compute("experts", experts_.dgrad, take_wait());
-    if (parallel_.etp > 1) w.communicate("scatter expert gradients", over_etp(CollectiveKind::ReduceScatter));
+    if (parallel_.etp > 1) w.communicate("scatter expert gradients", over_etp(CollectiveOp::ReduceScatter));
     w.communicate("combine gradients", dispatch(false));
     if (gradients == Gradients::Both) w.compute_aside("experts weights", weights, {});
     w.compute("router", router_.dgrad);
@@ -279,7 +279,7 @@ class StageWriter {
       return;
     }
     const int from = w.tail();
-    if (sequence_) w.communicate("gather attention gradients", over_tp(CollectiveKind::AllGather));
+    if (sequence_) w.communicate("gather attention gradients", over_tp(CollectiveOp::AllGather));
     const int again = gradients == Gradients::Both ? gather_again(w, "attention input", from) : kPassInput;
     w.compute("attention output", a.after.dgrad, take_wait());
     context_attention(w, core, a.before.dgrad, true);
@@ -319,7 +319,7 @@ class StageWriter {
     if (sequence_) {
       const int from = gradients == Gradients::Weight ? kPassInput : w.tail();
       const int gathered =
-          w.communicate_aside("gather embedding gradients", over_tp(CollectiveKind::AllGather), {from});
+          w.communicate_aside("gather embedding gradients", over_tp(CollectiveOp::AllGather), {from});
       w.compute_aside("embedding weights", kernels_.embedding().wgrad, {gathered});
     } else {
       w.compute_aside("embedding weights", kernels_.embedding().wgrad, {});

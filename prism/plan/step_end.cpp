@@ -50,11 +50,11 @@ PassProgram transformer_step_end(const Transformer& model, const Parallel& paral
     const double table =
         static_cast<double>(model.vocabulary * model.hidden) / static_cast<double>(parallel.tp);
     w.communicate_aside("reduce embedding gradients",
-                        {CollectiveKind::AllReduce, GroupAxis::Embedding, width * table}, {kPassInput});
+                        {CollectiveOp::AllReduce, GroupAxis::Embedding, width * table}, {kPassInput});
   }
   if (parallel.tp > 1 && parallel.sequence_parallel && layers > 0) {
     const double norms = static_cast<double>(layers * 2 * model.hidden) * (model.norm_bias ? 2 : 1);
-    w.communicate_aside("reduce norm gradients", {CollectiveKind::AllReduce, GroupAxis::Tp, width * norms},
+    w.communicate_aside("reduce norm gradients", {CollectiveOp::AllReduce, GroupAxis::Tp, width * norms},
                         {kPassInput});
   }
   // The norm of all gradients: one value, over all ranks that hold different parts.
@@ -63,7 +63,7 @@ PassProgram transformer_step_end(const Transformer& model, const Parallel& paral
   before.push_back(kPassInput);
   const GroupAxis different = parallel.zero == 0 ? GroupAxis::Model : GroupAxis::World;
   const int norm =
-      w.communicate_aside("reduce gradient norm", {CollectiveKind::AllReduce, different, 4}, before);
+      w.communicate_aside("reduce gradient norm", {CollectiveOp::AllReduce, different, 4}, before);
   w.compute_aside("optimizer",
                   {{.name = "optimizer",
                     .kind = KernelClass::Optimizer,
