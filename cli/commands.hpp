@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/extension.hpp"
+#include "prism/analysis/plan_sweep.hpp"
 #include "prism/model/sampling.hpp"
 #include "prism/model/step_model.hpp"
 #include "prism/run/control.hpp"
@@ -86,6 +87,13 @@ struct ExportOptions {
   bool gzip = false;
 };
 
+struct PlanSweepOptions {
+  CommonOptions common;
+  SweepOptions sweep;
+  std::size_t shown = 10;  ///< ways in each table of the text
+};
+
+int run_plan_sweep(const PlanSweepOptions& options);
 int run_inspect(const InspectOptions& options);
 int run_replay(const ReplayOptions& options);
 int run_validate(const ValidateCommandOptions& options);

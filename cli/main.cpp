@@ -34,12 +34,12 @@ extern "C" void on_interrupt(int) {
 }
 
 constexpr const char* kAbout =
-    "prism: how long a training step takes, as a distribution, from traces of real steps.\n\n"
+    "prism: how long a training step takes, as a distribution, from traces of real steps or from a plan.\n\n"
     "  INPUT  traces of the PyTorch profiler (JSON, one file per rank: a file, several, or a folder), an "
     "op-level\n"
-    "         timeline (CSV) or a folder with one, all may be gzip or zstd; a saved model (.prism); or a "
-    "folder with\n"
-    "         your own nodes.csv, edges.csv and pools.csv";
+    "         timeline (CSV) or a folder with one, all may be gzip or zstd; a plan (TOML); a saved model "
+    "(.prism);\n"
+    "         or a folder with your own nodes.csv, edges.csv and pools.csv";
 
 constexpr const char* kExamples =
     "Examples:\n"
@@ -47,6 +47,8 @@ constexpr const char* kExamples =
     "  prism replay   traces/                   does the graph reproduce the steps it was made from?\n"
     "  prism validate rank0.json rank1.json     does it predict steps it has not seen?\n"
     "  prism forecast trace.csv.gz --json       the step-time distribution\n"
+    "  prism inspect  plan.toml                 what a plan comes to: memory, messages, every default\n"
+    "  prism plan sweep plan.toml --tp 4,8 --pp 8,16   other ways to run it, by p50 and by p95\n"
     "  prism export   trace.csv.gz --kineto -o traces   a simulated step as profiler traces\n\n"
     "Exit codes: 0 done, 1 a --fail-if check failed, 2 usage, 3 bad input, 4 internal error, 130 "
     "interrupted.";
@@ -67,6 +69,7 @@ struct Options {
   ModelSaveOptions save;
   ExportOptions exported;
   CommonOptions show;
+  PlanSweepOptions sweep;
 };
 
 /// "A:B" (inclusive), "A", ":B" or "A:" as numbers from 0.
@@ -204,6 +207,42 @@ void add_extension(CLI::App* app, ExtensionOptions& extension) {
       ->type_name("X%");
 }
 
+/// What a sweep varies; each option takes several values.
+void add_space(CLI::App* app, SweepSpace& space) {
+  const auto degrees = [&](const char* name, std::vector<std::int64_t>& values, const char* text) {
+    app->add_option(name, values, text)->delimiter(',')->check(CLI::Range(1, 1 << 24))->type_name("N,N,...");
+  };
+  degrees("--tp", space.tp, "tensor-parallel degrees to try");
+  degrees("--cp", space.cp, "context-parallel degrees");
+  degrees("--pp", space.pp, "pipeline-parallel degrees");
+  degrees("--ep", space.ep, "expert-parallel degrees");
+  degrees("--micro-batch", space.micro_batch, "sequences of a microbatch");
+  degrees("--chunks", space.chunks, "virtual stages per rank of interleaved schedules");
+  app->add_option("--zero", space.zero, "sharding levels")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 3))
+      ->type_name("N,N,...");
+  static const std::map<std::string, ScheduleKind> kSchedules = {
+      {"gpipe", ScheduleKind::GPipe},
+      {"1f1b", ScheduleKind::OneForwardOneBackward},
+      {"interleaved", ScheduleKind::Interleaved},
+      {"zb-h1", ScheduleKind::ZeroBubbleH1},
+      {"zb-v", ScheduleKind::ZeroBubbleV},
+      {"dualpipe", ScheduleKind::DualPipe},
+      {"dualpipe-v", ScheduleKind::DualPipeV}};
+  app->add_option("--schedule", space.schedules,
+                  "schedules: gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe, dualpipe-v")
+      ->delimiter(',')
+      ->transform(CLI::Transformer(kSchedules))
+      ->type_name("NAME,...");
+  static const std::map<std::string, Recompute> kRecomputes = {
+      {"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}};
+  app->add_option("--recompute", space.recompute, "recomputation: none, selective, full")
+      ->delimiter(',')
+      ->transform(CLI::Transformer(kRecomputes))
+      ->type_name("NAME,...");
+}
+
 using Runners = std::map<CLI::App*, std::function<int()>>;
 
 Runners add_commands(CLI::App& app, Options& o) {
@@ -276,6 +315,31 @@ Runners add_commands(CLI::App& app, Options& o) {
   exported->add_flag("--gzip", o.exported.gzip, "write .json.gz");
   run[exported] = [&o] { return run_export(o.exported); };
 
+  auto* plan = app.add_subcommand("plan", "search over ways to run a plan");
+  plan->require_subcommand(1);
+  auto* sweep = plan->add_subcommand(
+      "sweep",
+      "other degrees, schedules and microbatches on the same GPUs and batch, ranked by p50 and by p95");
+  sweep->add_option("PLAN", o.sweep.common.inputs, "a plan (TOML)")->required()->expected(1);
+  add_format(sweep, o.sweep.common, true);
+  add_space(sweep, o.sweep.sweep.space);
+  sweep->add_option("--gpus", o.sweep.sweep.gpus, "GPUs to use (default: the plan's)")
+      ->check(CLI::Range(1, 1 << 24))
+      ->type_name("N");
+  sweep->add_option("--samples", o.sweep.sweep.samples, "samples of each way")
+      ->capture_default_str()
+      ->check(CLI::Range(20U, 1'000'000U))
+      ->type_name("N");
+  add_seed(sweep, o.sweep.sweep.seed);
+  sweep->add_option("--top", o.sweep.shown, "ways to show in the text")
+      ->capture_default_str()
+      ->type_name("N");
+  sweep
+      ->add_option("--threads", o.sweep.common.control.threads, "worker threads; results do not depend on it")
+      ->check(CLI::Range(1U, 4096U))
+      ->type_name("T");
+  run[sweep] = [&o] { return run_plan_sweep(o.sweep); };
+
   auto* model = app.add_subcommand("model", "the saved model file: graph, pools and provenance in one file");
   model->require_subcommand(1);
   auto* save = model->add_subcommand("save", "write INPUT as a model that every command reads");
@@ -340,7 +404,7 @@ int run_program(int argc, char** argv) {
   Options options;
   for (CommonOptions* common :
        {&options.inspect.common, &options.replay.common, &options.validate.common, &options.forecast.common,
-        &options.exported.common, &options.save.common, &options.show}) {
+        &options.exported.common, &options.save.common, &options.show, &options.sweep.common}) {
     common->control.cancelled = &interrupted;
     common->control.progress = terminal_progress();
   }

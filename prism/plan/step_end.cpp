@@ -64,6 +64,7 @@ PassProgram transformer_step_end(const Transformer& model, const Parallel& paral
   const GroupAxis different = parallel.zero == 0 ? GroupAxis::Model : GroupAxis::World;
   const int norm =
       w.communicate_aside("reduce gradient norm", {CollectiveOp::AllReduce, different, 4}, before);
+  if (held.dense + held.expert == 0) return w.take();
   w.compute_aside("optimizer",
                   {{.name = "optimizer",
                     .kind = KernelClass::Optimizer,
