@@ -19,13 +19,11 @@ ComposedFactors::Term ComposedFactors::term_of(FactorId factor, const Node& node
       term.thing = static_cast<std::uint32_t>(node.rank);
       break;
     case FactorScope::Link:
-      term.thing = static_cast<std::uint32_t>(node.link);
+    case FactorScope::Microbatch:
+      term.thing = static_cast<std::uint32_t>(
+          model_.factors[factor].scope == FactorScope::Link ? node.link : node.microbatch);
       term.group_size = node.draw_group.size;
       term.group_stride = node.draw_group.stride;
-      term.replica_offset = node.replica_offset;
-      break;
-    case FactorScope::Microbatch:
-      term.thing = static_cast<std::uint32_t>(node.microbatch);
       term.replica_offset = node.replica_offset;
       break;
   }
@@ -59,12 +57,11 @@ ComposedFactors::Key ComposedFactors::key_of(const Term& term, std::uint32_t rep
     case FactorScope::Host:
       return {id, model_.host_ids.empty() ? static_cast<std::uint32_t>(rank) : model_.host_ids[rank]};
     case FactorScope::Link:
-      return {mix_id(id, term.thing),
-              ReplicaGroup{term.group_size, term.group_stride}.index_of(replica) + term.replica_offset};
     case FactorScope::Microbatch:
       break;
   }
-  return {mix_id(id, term.thing), replica + term.replica_offset};
+  return {mix_id(id, term.thing),
+          ReplicaGroup{term.group_size, term.group_stride}.index_of(replica) + term.replica_offset};
 }
 
 double ComposedFactors::draw(const SharedFactor& factor, std::uint32_t word) const {
