@@ -70,6 +70,7 @@ struct ForecastCommandOptions {
   std::optional<double> precision;
   bool timing = false;
   bool input_intervals = true;
+  bool collapse = false;  ///< one replica in place of those that cannot differ
 };
 
 struct ModelSaveOptions {

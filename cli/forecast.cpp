@@ -7,6 +7,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "prism/analysis/replay.hpp"
+#include "prism/model/collapse_replicas.hpp"
 #include "prism/report/csv.hpp"
 #include "prism/report/json.hpp"
 #include "prism/report/text.hpp"
@@ -28,6 +29,7 @@ int run_forecast(const ForecastCommandOptions& options) {
   const FailConditions fail_if(common.fail_if, kMetrics);
   const StepModel traced = open_input(common);
   StepModel model = extended(traced, options.extension, true, options.sampling.seed);
+  if (options.collapse) model = collapse_replicas(model);
   std::optional<AnchorSteps> anchor;
   if (!options.anchor.empty()) anchor = read_anchor(options.anchor, model.report);
   ForecastResult result = forecast(model,

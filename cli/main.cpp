@@ -295,6 +295,8 @@ Runners add_commands(CLI::App& app, Options& o) {
   forecast->add_flag(
       "!--no-input-intervals", o.forecast.input_intervals,
       "leave out the intervals over profiled steps, which take most of the time of a short run");
+  forecast->add_flag("--collapse", o.forecast.collapse,
+                     "simulate one replica in place of all; refused unless nothing tells them apart");
   forecast->add_flag("--timing", o.forecast.timing,
                      "add the wall-clock time of the samples, which differs from run to run");
   run[forecast] = [&o] { return run_forecast(o.forecast); };

@@ -11,6 +11,7 @@
 #include "prism/analysis/forecast.hpp"
 #include "prism/analysis/plan_sweep.hpp"
 #include "prism/engine/simulate.hpp"
+#include "prism/model/collapse_replicas.hpp"
 #include "prism/model/every_rank.hpp"
 #include "prism/plan/build_plan_model.hpp"
 #include "prism/plan/read_plan.hpp"
@@ -144,6 +145,25 @@ TEST(PlanModel, WithoutVariabilityEverySampleIsTheSame) {
   EXPECT_EQ(times, std::vector<double>(32, times.front()));
   plan.variability.slow.push_back({SlowPart::What::Rank, 5, 1.5, 1});
   EXPECT_GT(sample(build_plan_model(plan), 1).front(), 1.02 * times.front());
+}
+
+TEST(PlanModel, ReplicasThatCannotDifferCollapseToTheSameBits) {
+  Plan plan = plan_of("", 1, "lognormal");
+  EXPECT_THAT(distinguishing_fact(build_plan_model(plan)), HasSubstr("varies"));
+  EXPECT_THROW(collapse_replicas(build_plan_model(plan)), InputError);
+  plan.variability = {};
+  plan.variability.step = {LawForm::Lognormal, 0.05, {}};
+  plan.variability.links[static_cast<std::size_t>(LinkClass::ScaleUp)].regime = {0.3, 2, 0.2};
+  plan.parallel.dp = 8;
+  for (const int zero : {0, 1, 3}) {
+    plan.parallel.zero = zero;
+    const StepModel all = build_plan_model(plan);
+    const StepModel one = collapse_replicas(all);
+    EXPECT_EQ(one.replicas, 1U);
+    EXPECT_EQ(sample(one, 64), sample(all, 64));
+  }
+  plan.variability.slow.push_back({SlowPart::What::Host, 3, 1.2, 1});
+  EXPECT_THAT(distinguishing_fact(build_plan_model(plan)), HasSubstr("different time in different replicas"));
 }
 
 TEST(PlanModel, BlockingTransfersAreNotFasterAndDoNotDeadlock1F1B) {

@@ -56,12 +56,15 @@ StepModel with_steps(const StepModel& model, std::span<const std::size_t> select
   return result;
 }
 
+bool is_composed(const StepModel& model) {
+  return std::ranges::any_of(model.pools.classes,
+                             [](const DurationClass& c) { return c.own != OwnDraw::None; });
+}
+
 void refuse_composed(const StepModel& model, const std::string& fix) {
-  for (const DurationClass& c : model.pools.classes) {
-    if (c.own == OwnDraw::None) continue;
-    throw InputError({model.source, {}, {}},
-                     "this model is of a plan: its durations follow from laws, not from pools", fix);
-  }
+  if (!is_composed(model)) return;
+  throw InputError({model.source, {}, {}},
+                   "this model is of a plan: its durations follow from laws, not from pools", fix);
 }
 
 }  // namespace prism

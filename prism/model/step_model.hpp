@@ -138,6 +138,9 @@ struct StepModel {
 /// same graph, pools regathered. Precondition: the model has profiled steps and `selected` is not empty.
 StepModel with_steps(const StepModel& model, std::span<const std::size_t> selected);
 
+/// Whether its durations are composed of laws (of a plan) rather than drawn from pools.
+bool is_composed(const StepModel& model);
+
 /// Throws InputError with that fix for a model whose durations are composed (of a plan), where only pools of values will do.
 void refuse_composed(const StepModel& model, const std::string& fix);
 

@@ -271,7 +271,7 @@ std::string forecast_json(const StepModel& model, const ForecastResult& result, 
                       {"uses_log_variation", result.anchor->uses_log_variation}};
   }
   json["samples"] = result.samples_ns.size();
-  json["model"] = sampling_name(result.sampling);
+  json["model"] = is_composed(model) ? "laws" : sampling_name(result.sampling);
   json["graph"] = graph_json(model);
   Json windows = Json::array();
   for (const ProfiledWindow& w : result.windows) {
@@ -309,7 +309,7 @@ std::string export_json(const StepModel& model, const ExportResult& result, cons
   Json json = document("export", model, info);
   json["folder"] = result.folder;
   json["files"] = result.files;
-  json["model"] = sampling_name(result.sampling);
+  json["model"] = is_composed(model) ? "laws" : sampling_name(result.sampling);
   Json steps = Json::array();
   for (const ExportResult::Step& step : result.steps) {
     steps.push_back({{"step", step.number}, {"step_time_s", seconds(step.step_ns)}});

@@ -87,9 +87,14 @@ std::string job_line(const StepModel& model) {
     line += fmt::format(", {} ({} to {})", plural(model.step_count(), "profiled step"), model.steps.front(),
                         model.steps.back());
   } else {
-    line += ", pools without profiled steps";
+    line += is_composed(model) ? ", a plan" : ", pools without profiled steps";
   }
   return line + "\n";
+}
+
+/// How samples were drawn: by a sampling model, or from a plan's laws.
+std::string sampling_text(const StepModel& model, Sampling sampling) {
+  return is_composed(model) ? "laws" : std::string(sampling_name(sampling));
 }
 
 std::string graph_line(const StepModel& model) {
@@ -387,7 +392,7 @@ std::string forecast_text(const StepModel& model, const ForecastResult& result, 
   std::string text = job_line(model) + graph_line(model);
   if (result.anchor) text += anchor_line(*result.anchor);
   text += fmt::format("{}, sampling model {}, seed {}\n\n", plural(result.samples_ns.size(), "sample"),
-                      sampling_name(result.sampling), info.seed.value_or(0));
+                      sampling_text(model, result.sampling), info.seed.value_or(0));
   const Moments& m = result.summary.moments_ns;
   const TimeColumn column(m.mean, m.sd / 20);
   const bool has_input = !result.input_intervals.empty();
@@ -439,8 +444,8 @@ std::string export_text(const StepModel& model, const ExportResult& result, cons
   text += fmt::format("wrote {} to {}: {} to {}\n", plural(result.files.size(), "trace"), result.folder,
                       result.files.front(), result.files.back());
   if (!replayed) {
-    text +=
-        fmt::format("sampling model {}, seed {}\n", sampling_name(result.sampling), info.seed.value_or(0));
+    text += fmt::format("sampling model {}, seed {}\n", sampling_text(model, result.sampling),
+                        info.seed.value_or(0));
   }
   double longest_ns = 0;
   for (const ExportResult::Step& step : result.steps) longest_ns = std::max(longest_ns, step.step_ns);
