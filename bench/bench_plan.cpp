@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast is a plan simulated, and does the cost grow with the number of replicas?
 //
-//   plan/<ranks>/<law>      samples of plans/65536-h100.toml with dp changed; law: pool (4,096 values) or lognormal (exact)
+//   plan/<ranks>/<law>      samples of plans/65536-h100.toml with dp changed; law: pool (1,024 values) or lognormal (exact)
 //   build/<ranks>           plan to step model
 //
 // Times and rates are CPU time of the process, one thread; items are node-samples (every rank's ops, joins aside). Each case is

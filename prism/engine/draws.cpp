@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "prism/stats/portable_factor.hpp"
 #include "prism/stats/random.hpp"
@@ -264,6 +265,13 @@ void Draws::fill_common(std::uint32_t seed, std::uint32_t block, Block& out) con
       out.own_steps[std::size_t{c} * kLanes + lane] = own_step(cell_words[lane], out.common[lane]);
     }
   }
+}
+
+void Draws::fill_replica(std::uint32_t seed, std::uint32_t block, std::uint32_t replica,
+                         ComposedFactors::Scratch& scratch, double* out) const {
+  std::vector<std::uint32_t> all(composed_.row_count());
+  std::iota(all.begin(), all.end(), 0U);
+  composed_.fill(seed, block, replica, all, scratch, out);
 }
 
 void Draws::fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t replica, const OwnUse& use,

@@ -75,6 +75,14 @@ class Draws {
   };
   /// Rows that all replicas share, and the steps of all cells.
   void fill_common(std::uint32_t seed, std::uint32_t block, Block& out) const;
+  /// Whether all that differs between replicas are rows of composed durations: then those of a replica may be kept from
+  /// segment to segment.
+  [[nodiscard]] bool only_composed() const {
+    return rows_.empty() && factors_.empty() && composed_.row_count() > 0;
+  }
+  /// With only_composed: all factor rows of one replica, at `out`.
+  void fill_replica(std::uint32_t seed, std::uint32_t block, std::uint32_t replica,
+                    ComposedFactors::Scratch& scratch, double* out) const;
   /// The rows and factors of `use` for one replica; needs fill_common of the block before.
   void fill_own(std::uint32_t seed, std::uint32_t block, std::uint32_t replica, const OwnUse& use,
                 Block& out) const;

@@ -32,6 +32,8 @@ struct LaneAllocator {
 template <class T>
 using Lanes = std::vector<T, LaneAllocator<T>>;
 
+constexpr std::size_t kMostKept = std::size_t{1} << 25;  // numbers: 256 MiB for each worker
+
 }  // namespace
 
 /// One worker's memory: allocated once, reused for all its blocks.
@@ -41,6 +43,7 @@ struct Simulation::Workspace {
   Lanes<double> met;
   Lanes<double> step_end = Lanes<double>(kLanes);
   Draws::Block drawn;
+  Lanes<double> kept;  ///< factor rows of all replicas, where they are read in more than one segment
 
   Workspace(const SweepProgram& program, const Draws& draws, std::uint32_t replicas)
       : scratch(std::size_t{program.scratch_slots} * kLanes),
@@ -48,6 +51,8 @@ struct Simulation::Workspace {
         met(program.meeting_blocks * kLanes) {
     drawn.rows.resize(draws.row_count() * kLanes);
     drawn.factors.resize(draws.factor_count() * kLanes);
+    const std::size_t all = draws.factor_count() * replicas * kLanes;
+    if (program.segments() > 1 && draws.only_composed() && all <= kMostKept) kept.resize(all);
   }
 };
 
@@ -120,12 +125,20 @@ void Simulation::run_block(std::uint32_t seed, std::uint32_t block, SweepFunctio
                  .seed = seed,
                  .purpose = static_cast<std::uint32_t>(Purpose::Duration)};
   const std::uint32_t pool_replicas = model_.pool_replicas();
+  const std::size_t row_numbers = draws_.factor_count() * kLanes;
+  for (std::uint32_t replica = 0; replica < model_.replicas && !work.kept.empty(); ++replica) {
+    draws_.fill_replica(seed, block, replica, work.drawn.composed, work.kept.data() + replica * row_numbers);
+  }
   for (std::size_t segment = 0; segment < program_.segments(); ++segment) {
     args.begin = program_.instructions.data() + program_.segment_begin[segment];
     args.end = program_.instructions.data() + program_.segment_begin[segment + 1];
     for (std::uint32_t replica = 0; replica < model_.replicas; ++replica) {
       const Draws::OwnUse& use = segment_use_[segment];
-      if (!use.empty()) draws_.fill_own(seed, block, replica, use, work.drawn);
+      if (!work.kept.empty()) {
+        args.factors = work.kept.data() + replica * row_numbers;
+      } else if (!use.empty()) {
+        draws_.fill_own(seed, block, replica, use, work.drawn);
+      }
       args.replica = replica;
       args.pool_replica = replica % pool_replicas;
       args.carried = work.carried.data() + std::size_t{replica} * program_.carried_slots * kLanes;

@@ -49,6 +49,10 @@ class MeasuredCollectives {
   [[nodiscard]] std::vector<double> spread(CollectiveOp kind, double bytes, std::int64_t ranks,
                                            std::int64_t hosts) const;
 
+  /// The spread of the collective and group form over several hosts that most groups were measured of, at its largest
+  /// size. Empty if there is none with three groups.
+  [[nodiscard]] std::vector<double> network_spread() const;
+
  private:
   std::vector<Point> points_;
 };

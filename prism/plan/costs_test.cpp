@@ -228,6 +228,16 @@ TEST(CollectiveModel, IsNearWhatHealthyClustersMeasured) {
               100 * median(large));
 }
 
+TEST(MeasuredCollectives, SpreadOfNodePairsIsThatOfTheTable) {
+  const auto table = kFormats / "nccl-tests" / "nccl_tests.csv.gz";
+  if (!std::filesystem::exists(table)) GTEST_SKIP() << "NOT TESTED: no " << table;
+  ImportReport report;
+  const std::vector<double> spread = read_measured_collectives(table, report).network_spread();
+  EXPECT_GT(spread.size(), 80U);  // pairs of 17 hosts
+  EXPECT_LT(spread.front(), 1);
+  EXPECT_GT(spread.back(), 1.05);
+}
+
 // Fleets
 
 TEST(GpuFleet, SeparatesGpusFromRuns) {

@@ -51,7 +51,7 @@ constexpr Peaks kPeaks[] = {
     {"B200", 2250, 4500, 9000, 1125, 180, 7700, 900, 0, 8, true, 50,
      "NVIDIA Blackwell data sheet (HGX B200)"},
     {"GB200", 2500, 5000, 10000, 1250, 186, 8000, 900, 0, 72, true, 50, "NVIDIA GB200 NVL72 data sheet"},
-    {"B300", 2250, 4500, 13500, 1125, 270, 7700, 900, 0, 8, true, 100,
+    {"B300", 2250, 4500, 13125, 1125, 270, 7700, 900, 0, 8, true, 100,
      "NVIDIA Blackwell Ultra data sheet (HGX B300)"},
     {"GB300", 2500, 5000, 15000, 1250, 279, 8000, 900, 0, 72, true, 100, "NVIDIA GB300 NVL72 data sheet"},
     {"MI300X", 1307.4, 2614.9, 0, 653.7, 192, 5300, 448, 64, 8, false, 50, "AMD Instinct MI300X data sheet"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "prism/plan/collective_cost.hpp"
 
@@ -60,6 +62,21 @@ std::vector<double> MeasuredCollectives::spread(CollectiveOp kind, double bytes,
   for (double& t : times) t /= middle;
   std::ranges::sort(times);
   return times;
+}
+
+std::vector<double> MeasuredCollectives::network_spread() const {
+  std::map<std::tuple<CollectiveOp, std::int64_t, std::int64_t>, double> largest;
+  for (const Point& p : points_) {
+    if (p.hosts < 2) continue;
+    double& bytes = largest[{p.kind, p.ranks, p.hosts}];
+    bytes = std::max(bytes, p.bytes);
+  }
+  std::vector<double> widest;
+  for (const auto& [form, bytes] : largest) {
+    std::vector<double> found = spread(std::get<0>(form), bytes, std::get<1>(form), std::get<2>(form));
+    if (found.size() > widest.size()) widest = std::move(found);
+  }
+  return widest;
 }
 
 }  // namespace prism

@@ -12,7 +12,14 @@ namespace prism {
 
 namespace {
 
-constexpr std::size_t kPoolSize = 4096;  // equally likely values of a law that is not drawn exactly
+constexpr std::size_t kPoolSize = 1024;  // equally likely values of a law that is not drawn exactly
+
+/// Values of a pool in which something of that probability still is several of them.
+std::size_t pool_size_for(double probability) {
+  constexpr double kFew = 8;
+  constexpr double kMost = 65'536;
+  return static_cast<std::size_t>(std::clamp(kFew / probability, static_cast<double>(kPoolSize), kMost));
+}
 
 /// What drives factors: factors with the same driver move together.
 enum class Driver : std::uint64_t { Gpu, Host, Step, Microbatch, Straggler, Link, Regime };
@@ -28,6 +35,20 @@ double sigma_of(double cv) {
 LognormalLaw lognormal(double mean, double cv) {
   const double sigma = sigma_of(cv);
   return {.mu = std::log(mean) - sigma * sigma / 2, .sigma = sigma};
+}
+
+/// How many of `size` equally likely values have that probability.
+std::size_t share_of(double probability, std::size_t size) {
+  return std::min(static_cast<std::size_t>(std::llround(probability * static_cast<double>(size))), size);
+}
+
+/// n equally likely values of the law; none for n = 0.
+std::vector<double> quantiles(const LognormalLaw& law, std::size_t n) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < n; ++i) {
+    values.push_back(Law{law}.quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n)));
+  }
+  return values;
 }
 
 /// To four digits: ops of nearly the same make-up share a class.
@@ -95,14 +116,13 @@ PlanLaws::Own PlanLaws::own_of(const Spread& spread, double cv) const {
 
 PlanLaws::Own PlanLaws::own_of(const Spread& spread, const Disturbance& tail) const {
   if (tail.probability <= 0) return own_of(spread, spread_cv(spread));
-  // A transfer is either as usual or in the tail.
-  const LognormalLaw usual = lognormal(1, std::max(spread_cv(spread), 1e-4));
-  const LognormalLaw late = lognormal(tail.factor, std::max(tail.cv, 1e-4));
-  const Law mixture{LognormalMixtureLaw{tail.probability, usual.mu, usual.sigma, late.mu, late.sigma}};
-  std::vector<double> values;
-  for (std::size_t i = 0; i < kPoolSize; ++i) {
-    values.push_back(mixture.quantile((static_cast<double>(i) + 0.5) / kPoolSize));
-  }
+  // A transfer is either as usual or in the tail: quantiles of the one, and as many of the other as it has a share.
+  const std::size_t size = pool_size_for(tail.probability);
+  const std::size_t late = share_of(tail.probability, size);
+  std::vector<double> values = quantiles(lognormal(1, std::max(spread_cv(spread), 1e-4)), size - late);
+  const std::vector<double> tails = quantiles(lognormal(tail.factor, std::max(tail.cv, 1e-4)), late);
+  values.insert(values.end(), tails.begin(), tails.end());
+  std::ranges::sort(values);
   return {OwnDraw::Pool, 0, std::move(values)};
 }
 
@@ -216,12 +236,11 @@ ClassId PlanLaws::pause() {
   const auto [place, is_new] = communication_.try_emplace({"pause", Category::HostWork, LinkClass::None});
   if (!is_new) return place->second;
   const Disturbance& pause = variability_.pause;
-  const auto rare = static_cast<std::size_t>(std::llround(pause.probability * kPoolSize));
-  const LognormalLaw law = lognormal(pause.factor * 1e3, std::max(pause.cv, 1e-4));
-  std::vector<double> values(kPoolSize - std::min(rare, kPoolSize), 0.0);
-  for (std::size_t i = 0; values.size() < kPoolSize; ++i) {
-    values.push_back(Law{law}.quantile((static_cast<double>(i) + 0.5) / static_cast<double>(rare)));
-  }
+  const std::size_t size = pool_size_for(pause.probability);
+  const std::size_t rare = share_of(pause.probability, size);
+  std::vector<double> values(size - rare, 0.0);
+  const std::vector<double> pauses = quantiles(lognormal(pause.factor * 1e3, std::max(pause.cv, 1e-4)), rare);
+  values.insert(values.end(), pauses.begin(), pauses.end());
   place->second = add("pause", Category::HostWork, {OwnDraw::Pool, 0, std::move(values)}, {});
   return place->second;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "prism/plan/gpu_fleet.hpp"
+#include "prism/plan/nccl_tests.hpp"
 #include "prism/plan/plan_sections.hpp"
 
 namespace prism {
@@ -107,6 +108,15 @@ void read_variability(PlanTable root, const std::filesystem::path& folder, Plan&
     if (!published) tail = regime = {};
     v.links[i].tail = read_disturbance(link, "tail", tail, source);
     v.links[i].regime = read_disturbance(link, "regime", regime, source);
+    if (const auto file = link.text("pools")) {
+      const MeasuredCollectives measured = read_measured_collectives(named_file(folder, *file), plan.report);
+      const std::vector<double> spread = measured.network_spread();
+      if (spread.empty())
+        link.refuse("pools", "fewer than three groups of one form over hosts",
+                    "nccl-tests of several pairs of hosts");
+      v.links[i].spatial = {LawForm::Pool, 0, spread};
+      link.record("pools.groups", std::to_string(spread.size()), *file);
+    }
     link.finish();
   }
   const std::string traces =
