@@ -25,11 +25,11 @@ struct Id {
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 
-using NodeId = Id<struct NodeTag>;    ///< a node of a step graph's template
-using ClassId = Id<struct ClassTag>;  ///< a class of nodes that share a duration pool
+using NodeId = Id<struct NodeTag>;      ///< a node of a step graph's template
+using ClassId = Id<struct ClassTag>;    ///< a class of nodes that share a duration pool
 using FactorId = Id<struct FactorTag>;  ///< a factor that ops of a step model share
-using OpId = Id<struct OpTag>;        ///< an op of a recorded job's template
-using GroupId = Id<struct GroupTag>;  ///< ops that start their transfer together
+using OpId = Id<struct OpTag>;          ///< an op of a recorded job's template
+using GroupId = Id<struct GroupTag>;    ///< ops that start their transfer together
 
 /// std::vector indexed by `Key` only.
 template <class Key, class T>
