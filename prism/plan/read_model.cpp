@@ -11,6 +11,7 @@ namespace prism {
 
 namespace {
 
+constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 24;
 
 std::string preset_names() {
@@ -27,7 +28,7 @@ void override_shape(PlanTable& table, Transformer& m) {
   const auto flag = [&](const char* key, bool& value) {
     if (const auto given = table.flag(key)) value = *given;
   };
-  if (const auto layers = table.integer("layers", 1, 1'000'000)) m.layers = *layers;
+  if (const auto layers = table.integer("layers", 1, kMostLayers)) m.layers = *layers;
   size("hidden", m.hidden);
   size("heads", m.heads);
   size("kv_heads", m.kv_heads);
@@ -51,8 +52,8 @@ void override_shape(PlanTable& table, Transformer& m) {
     e.top_k = experts.integer("top_k", 1, kMostWidth).value_or(e.top_k);
     e.expert_ffn = experts.integer("ffn", 1, kMostWidth).value_or(e.expert_ffn == 0 ? m.ffn : e.expert_ffn);
     e.shared_ffn = experts.integer("shared_ffn", 0, kMostWidth).value_or(e.shared_ffn);
-    e.dense_layers = experts.integer("dense_layers", 0, 1'000'000).value_or(e.dense_layers);
-    e.layer_period = experts.integer("layer_period", 1, 1'000'000).value_or(e.layer_period);
+    e.dense_layers = experts.integer("dense_layers", 0, kMostLayers).value_or(e.dense_layers);
+    e.layer_period = experts.integer("layer_period", 1, kMostLayers).value_or(e.layer_period);
     m.experts = e;
   }
   experts.finish();

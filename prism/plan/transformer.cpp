@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prism/plan/transformer.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "prism/trace/error.hpp"
 
@@ -53,9 +55,10 @@ std::int64_t mixture_parameters(const Transformer& m, std::int64_t experts) {
 }
 
 std::int64_t mixture_layers(const Transformer& m) {
-  std::int64_t count = 0;
-  for (std::int64_t layer = 0; layer < m.layers; ++layer) count += m.is_mixture(layer) ? 1 : 0;
-  return count;
+  if (!m.experts) return 0;
+  // The last of each layer_period layers, less those among the dense ones.
+  const std::int64_t period = m.experts->layer_period;
+  return m.layers / period - std::min(m.experts->dense_layers, m.layers) / period;
 }
 
 /// FLOPs of causal attention scores and their product with the values, per token.
@@ -118,34 +121,65 @@ void check_transformer(const Transformer& m, const std::string& source) {
   const auto refuse = [&](const std::string& problem, const std::string& fix) {
     throw InputError({source, {}, {}}, problem, fix);
   };
-  constexpr std::int64_t kMostLayers = 1'000'000;
+  struct Size {
+    const char* name;
+    std::int64_t value;
+    std::int64_t least;
+    std::int64_t most;  // far above what is built, and low enough that products of sizes fit into 64 bits
+  };
+  constexpr std::int64_t kMostLayers = 10'000;
+  constexpr std::int64_t kMostHidden = std::int64_t{1} << 20;
   constexpr std::int64_t kMostWidth = std::int64_t{1} << 24;
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"hidden", m.hidden},       {"heads", m.heads}, {"kv_heads", m.kv_heads},
-      {"head_size", m.head_size}, {"ffn", m.ffn},     {"vocabulary", m.vocabulary}};
-  if (m.layers < 1 || m.layers > kMostLayers) {
-    refuse("layers = " + std::to_string(m.layers), "from 1 to 1000000");
+  constexpr std::int64_t kMostHeads = std::int64_t{1} << 16;
+  std::vector<Size> sizes = {{"layers", m.layers, 1, kMostLayers},
+                             {"hidden", m.hidden, 1, kMostHidden},
+                             {"heads", m.heads, 1, kMostHeads},
+                             {"kv_heads", m.kv_heads, 1, kMostHeads},
+                             {"head_size", m.head_size, 1, kMostHeads},
+                             {"ffn", m.ffn, 1, kMostWidth},
+                             {"vocabulary", m.vocabulary, 1, kMostWidth},
+                             {"learned_positions", m.learned_positions, 0, std::int64_t{1} << 31},
+                             {"prediction_layers", m.prediction_layers, 0, 16}};
+  if (m.latent) {
+    const LatentAttention& a = *m.latent;
+    sizes.insert(sizes.end(), {{"query_rank", a.query_rank, 0, kMostHidden},
+                               {"key_value_rank", a.key_value_rank, 1, kMostHidden},
+                               {"nope_head_size", a.nope_head_size, 1, kMostHeads},
+                               {"rope_head_size", a.rope_head_size, 0, kMostHeads},
+                               {"value_head_size", a.value_head_size, 1, kMostHeads}});
   }
-  for (const auto& [name, size] : sizes) {
-    if (size < 1 || size > kMostWidth) {
-      refuse(std::string(name) + " = " + std::to_string(size), "from 1 to " + std::to_string(kMostWidth));
-    }
+  if (m.experts) {
+    const MixtureOfExperts& e = *m.experts;
+    sizes.insert(sizes.end(), {{"number of experts", e.experts, 1, std::int64_t{1} << 16},
+                               {"width of an expert", e.expert_ffn, 1, kMostHidden},
+                               {"width of shared experts", e.shared_ffn, 0, kMostWidth},
+                               {"number of first dense layers", e.dense_layers, 0, kMostLayers},
+                               {"layer_period", e.layer_period, 1, kMostLayers},
+                               {"top_k", e.top_k, 1, std::int64_t{1} << 16}});
+  }
+  for (const Size& size : sizes) {
+    if (size.value >= size.least && size.value <= size.most) continue;
+    refuse(std::string(size.name) + " = " + std::to_string(size.value),
+           "from " + std::to_string(size.least) + " to " + std::to_string(size.most));
   }
   if (m.heads % m.kv_heads != 0) {
     refuse(
         "heads = " + std::to_string(m.heads) + " is no multiple of kv_heads = " + std::to_string(m.kv_heads),
         "each key and value head serves the same number of query heads");
   }
-  if (!m.experts) return;
-  const MixtureOfExperts& e = *m.experts;
-  if (e.experts < 1 || e.experts > kMostWidth || e.expert_ffn < 1 || e.expert_ffn > kMostWidth ||
-      e.shared_ffn < 0 || e.layer_period < 1 || e.dense_layers < 0) {
-    refuse("a mixture of " + std::to_string(e.experts) + " experts of width " + std::to_string(e.expert_ffn),
-           "positive sizes");
-  }
-  if (e.top_k < 1 || e.top_k > e.experts) {
-    refuse("top_k = " + std::to_string(e.top_k) + " of " + std::to_string(e.experts) + " experts",
+  if (m.experts && m.experts->top_k > m.experts->experts) {
+    refuse("top_k = " + std::to_string(m.experts->top_k) + " of " + std::to_string(m.experts->experts) +
+               " experts",
            "at least 1 and at most all");
+  }
+  constexpr double kMostParameters = 1e15;
+  const std::int64_t expert_ffn = m.experts ? mixture_parameters(m, m.experts->experts) : 0;
+  const double parameters =
+      static_cast<double>(m.layers + m.prediction_layers) *
+      static_cast<double>(attention_parameters(m) + dense_ffn_parameters(m) + expert_ffn);
+  if (parameters > kMostParameters) {
+    refuse("layers of 10^" + std::to_string(std::llround(std::log10(parameters))) + " parameters in all",
+           "at most 10^15");
   }
 }
 

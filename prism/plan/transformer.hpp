@@ -83,7 +83,8 @@ double model_flops_per_token(const Transformer& model, std::int64_t sequence);
 double layer_forward_flops(const Transformer& model, std::int64_t layer, std::int64_t sequence);
 
 /// Throws InputError (place: `source`) naming the key that makes the shape impossible: a size that is not
-/// positive, heads not a multiple of kv_heads, more experts per token than experts.
+/// positive or absurd (more than 10,000 layers, 10^15 parameters in all), heads not a multiple of kv_heads, more
+/// experts per token than experts. All functions above are for shapes that pass.
 void check_transformer(const Transformer& model, const std::string& source);
 
 }  // namespace prism

@@ -137,5 +137,49 @@ TEST(HfConfig, SaysWhatIsWrong) {
       HasSubstr("top_k = 3 of 2"));
 }
 
+TEST(HfConfig, RefusesAbsurdSizesBeforeTheyOverflow) {
+  const std::string mixture =
+      R"("model_type":"deepseek_v3","num_hidden_layers":4,"hidden_size":64,"num_attention_heads":4,"intermediate_size":64,
+    "vocab_size":100,"num_experts_per_tok":1,)";
+  const auto with = [&](const std::string& rest) { return config_error("{" + mixture + rest + "}"); };
+  EXPECT_EQ(with(R"("n_routed_experts":8,"moe_intermediate_size":32)"), "");
+  EXPECT_THAT(with(R"("n_routed_experts":16777216,"moe_intermediate_size":16777216)"),
+              HasSubstr("number of experts = 16777216"));
+  EXPECT_THAT(with(R"("n_routed_experts":8,"moe_intermediate_size":32,"n_shared_experts":2147483648)"),
+              HasSubstr("width of shared experts"));
+  EXPECT_THAT(with(R"("n_routed_experts":8,"moe_intermediate_size":32,"kv_lora_rank":2147483648)"),
+              HasSubstr("key_value_rank"));
+  EXPECT_THAT(
+      with(R"("n_routed_experts":8,"moe_intermediate_size":32,"num_nextn_predict_layers":2147483648)"),
+      HasSubstr("prediction_layers"));
+  EXPECT_THAT(
+      config_error(
+          R"({"model_type":"llama","num_hidden_layers":1000000,"hidden_size":64,"num_attention_heads":4,
+    "intermediate_size":64,"vocab_size":100})"),
+      HasSubstr("layers = 1000000\n  fix: from 1 to 10000"));
+  EXPECT_THAT(
+      config_error(
+          R"({"model_type":"llama","num_hidden_layers":10000,"hidden_size":1048576,"num_attention_heads":64,
+    "intermediate_size":16777216,"vocab_size":100})"),
+      HasSubstr("parameters in all"));
+}
+
+TEST(Transformer, MixturesAreTheLastOfEachPeriodAfterTheDenseLayers) {
+  Transformer m = find_model_preset("mixtral-8x7b")->model;
+  m.layers = 11;
+  for (const std::int64_t dense : {0, 1, 3, 4, 11, 20}) {
+    for (const std::int64_t period : {1, 2, 3, 4, 12}) {
+      m.experts->dense_layers = dense;
+      m.experts->layer_period = period;
+      std::int64_t mixtures = 0;
+      for (std::int64_t layer = 0; layer < m.layers; ++layer) mixtures += m.is_mixture(layer) ? 1 : 0;
+      const ParameterCount count = count_parameters(m);
+      EXPECT_EQ(count.total, count.embedding + count.output + count.final_norm + 11 * count.attention +
+                                 (11 - mixtures) * count.dense_ffn + mixtures * count.expert_ffn)
+          << dense << " dense, period " << period;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace prism
