@@ -41,6 +41,7 @@ std::vector<Pool> pools_by_key(const StepModel& model) {
   std::map<std::string, std::size_t> known;
   for (std::size_t c = 0; c < model.pools.classes.size(); ++c) {
     const DurationClass& description = model.pools.classes[ClassId(c)];
+    if (description.own != OwnDraw::None) continue;  // laws of a plan: its values are relative
     for (std::size_t d = 0; d < (description.per_replica ? model.pool_replicas() : 1); ++d) {
       if (kernels && description.category == Category::StepStart) continue;  // points in time, not durations
       const bool own = !kernels && description.category == Category::Compute && description.per_replica;

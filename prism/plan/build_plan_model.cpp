@@ -23,7 +23,7 @@ namespace prism {
 
 namespace {
 
-constexpr std::uint64_t kMostNodes = std::uint64_t{1} << 26;  // 20 GiB of nodes and edges
+constexpr std::uint64_t kMostNodes = std::uint64_t{1} << 24;  // about 6 GiB of nodes and edges
 
 std::uint64_t id_of(std::string_view text) {
   std::uint64_t id = text.size();

@@ -21,8 +21,8 @@ std::vector<std::size_t> groups_of_hosts(const Cluster& cluster, std::int64_t ra
     const std::int64_t per_host = group.gpus_per_host;
     const std::int64_t needed = left > 0 ? (left + per_host - 1) / per_host : 0;
     const std::int64_t hosts = group.hosts == 0 ? needed : group.hosts;
-    if (hosts > (std::int64_t{1} << 24)) {
-      throw InputError({source, {}, {}}, std::to_string(hosts) + " hosts are too many", "at most 16 million");
+    if (hosts > (std::int64_t{1} << 20)) {
+      throw InputError({source, {}, {}}, std::to_string(hosts) + " hosts are too many", "at most 1 million");
     }
     groups.insert(groups.end(), static_cast<std::size_t>(hosts), g);
     left -= hosts * per_host;

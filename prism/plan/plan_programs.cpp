@@ -56,10 +56,21 @@ void add_transformer(const Plan& plan, PlanPrograms& programs) {
   programs.boundary_bytes = boundary_bytes(model, plan.parallel, plan.microbatch);
 }
 
-/// Appends an op that follows the one before it, unless it says otherwise.
+/// Appends an op; what is passed on is ready after the last op that runs in every pass.
 void append(PassProgram& program, const PassOp& op) {
   program.ops.push_back(op);
-  program.output = static_cast<int>(program.ops.size()) - 1;
+  if (op.when == When::Always) program.output = static_cast<int>(program.ops.size()) - 1;
+}
+
+/// Input gradients, then weight gradients, which take what the former leave.
+PassProgram joined(const PassProgram& input, const PassProgram& weight) {
+  PassProgram whole = input;
+  const auto before = static_cast<int>(input.ops.size());
+  for (PassOp op : weight.ops) {
+    for (int& after : op.after) after = after == kPassInput ? input.output : after + before;
+    whole.ops.push_back(std::move(op));
+  }
+  return whole;
 }
 
 void add_free_ops(const Plan& plan, PlanPrograms& programs) {
@@ -81,23 +92,18 @@ void add_free_ops(const Plan& plan, PlanPrograms& programs) {
         append(programs.stages[place].forward, free.op);
         break;
       case FreeOp::Phase::Backward:
-        append(programs.stages[place].backward, free.op);
         append(programs.stages[place].backward_input, free.op);
         break;
-      case FreeOp::Phase::BackwardWeight: {
-        // After the input gradients have been passed on.
-        StagePrograms& stage = programs.stages[place];
-        const int output = stage.backward.output;
-        append(stage.backward, free.op);
-        stage.backward.output = output;
-        append(stage.backward_weight, free.op);
+      case FreeOp::Phase::BackwardWeight:
+        append(programs.stages[place].backward_weight, free.op);
         break;
-      }
       case FreeOp::Phase::StepEnd:
         append(programs.step_ends[place], free.op);
         break;
     }
   }
+  for (StagePrograms& stage : programs.stages)
+    stage.backward = joined(stage.backward_input, stage.backward_weight);
   programs.boundary_bytes = plan.boundary_bytes;
 }
 

@@ -14,7 +14,7 @@ namespace prism {
 
 namespace {
 
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 void check(bool holds, const std::string& source, const std::string& problem, const std::string& fix) {
   if (!holds) throw InputError({source, {}, {}}, problem, fix);
@@ -24,11 +24,11 @@ void check_degrees(const Parallel& p, const std::string& source) {
   std::int64_t world = 1;
   for (const std::int64_t degree : {p.tp, p.cp, p.pp, p.dp, p.ep, p.etp}) {
     check(degree >= 1 && degree <= kMostRanks, source, "a parallel degree of " + std::to_string(degree),
-          "from 1 to 16 million");
+          "from 1 to 1 million");
   }
   for (const std::int64_t degree : {p.tp, p.cp, p.pp, p.dp}) {
     world *= degree;
-    check(world <= kMostRanks, source, "tp x cp x pp x dp is more than 16 million ranks", "smaller degrees");
+    check(world <= kMostRanks, source, "tp x cp x pp x dp is more than 1 million ranks", "smaller degrees");
   }
   const std::int64_t dense = p.tp * p.cp * p.dp;
   check(dense % (p.etp * p.ep) == 0, source,

@@ -8,7 +8,7 @@ namespace prism {
 
 namespace {
 
-constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 
 void read_degrees(PlanTable& table, Parallel& p) {
   const auto degree = [&](const char* key, std::int64_t otherwise, const char* source) {
@@ -22,7 +22,7 @@ void read_degrees(PlanTable& table, Parallel& p) {
   const std::optional<std::int64_t> dp = table.integer("dp", 1, kMostRanks);
   const std::optional<std::int64_t> gpus = table.integer("gpus", 1, kMostRanks);
   if (p.tp > kMostRanks / p.cp || p.tp * p.cp > kMostRanks / p.pp)
-    table.refuse("tp", "tp x cp x pp is too large", "at most 16 million");
+    table.refuse("tp", "tp x cp x pp is too large", "at most 1 million");
   const std::int64_t model = p.tp * p.cp * p.pp;
   if (!dp && !gpus) table.refuse("dp", "is missing", "dp, or gpus: the number of all ranks");
   if (gpus && *gpus % model != 0) {

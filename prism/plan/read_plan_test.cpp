@@ -13,6 +13,7 @@
 
 #include "prism/io/test_dir.hpp"
 #include "prism/plan/build_plan_model.hpp"
+#include "prism/plan/plan_programs.hpp"
 #include "prism/plan/plan_summary.hpp"
 #include "prism/trace/error.hpp"
 
@@ -279,6 +280,22 @@ bytes = 1e9
   std::size_t sums = 0;
   for (const Node& node : model.nodes) sums += node.name.starts_with("sum") ? 1 : 0;
   EXPECT_EQ(sums, 1U);
+  // Weight gradients follow input gradients where a pass computes both, and keep their own order.
+  const PlanPrograms programs = plan_programs(parse(text + R"(
+[[op]]
+name = "w1"
+phase = "backward-weight"
+flops = 1
+[[op]]
+name = "w2"
+phase = "backward-weight"
+flops = 1
+)"));
+  const PassProgram& whole = programs.stages[0].backward;
+  ASSERT_EQ(whole.ops.size(), 4U);
+  EXPECT_EQ(whole.output, 0);  // the sum is of the last microbatch only
+  EXPECT_EQ(whole.ops[2].after, std::vector<int>{0});
+  EXPECT_EQ(whole.ops[3].after, std::vector<int>{2});
   EXPECT_THAT(error_of(text + "[[op]]\nname = \"sum\"\nphase = \"backward\"\nflops = 1\n"),
               HasSubstr("comes twice"));
   EXPECT_THAT(error_of(text + "[[op]]\nname = \"x\"\n"),

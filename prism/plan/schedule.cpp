@@ -10,7 +10,7 @@ namespace prism {
 
 namespace {
 
-constexpr std::int64_t kMostPasses = std::int64_t{1} << 24;
+constexpr std::int64_t kMostPasses = std::int64_t{1} << 22;
 
 [[noreturn]] void refuse(const std::string& source, ScheduleKind kind, const std::string& problem,
                          const std::string& fix) {
@@ -27,7 +27,7 @@ void check_sizes(const ScheduleChoice& choice, std::int64_t p, std::int64_t m, c
     refuse(source, choice.kind,
            "would have " + std::to_string(p) + " ranks x " + std::to_string(m) + " microbatches x " +
                std::to_string(choice.chunks) + " chunks",
-           "at most 16 million passes");
+           "at most 4 million passes");
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int32_t kMostStages = 1 << 16;
 constexpr std::int32_t kMostMicrobatches = 1 << 20;
-constexpr std::size_t kMostPasses = std::size_t{1} << 24;
+constexpr std::size_t kMostPasses = std::size_t{1} << 22;
 
 std::string_view trimmed(std::string_view text) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -119,7 +119,7 @@ class Table {
     if (!seen_.insert({pass.kind, pass.stage, pass.microbatch}).second) {
       refuse("'" + std::string(cell) + "' comes twice", "each pass once");
     }
-    if (seen_.size() > kMostPasses) refuse("too many passes", "at most 16 million");
+    if (seen_.size() > kMostPasses) refuse("too many passes", "at most 4 million");
     const auto rank = static_cast<std::int32_t>(schedule_.order.size()) - 1;
     const auto [place, is_new] = rank_of_.try_emplace(pass.stage, rank);
     if (!is_new && place->second != rank) {

@@ -209,7 +209,7 @@ TEST(Schedule, InadmissibleOnesAreRefusedWithTheReason) {
   EXPECT_THAT(refusal(ScheduleKind::ZeroBubbleV, 4, 8, 3), HasSubstr("two virtual stages"));
   EXPECT_THAT(refusal(ScheduleKind::OneForwardOneBackward, 4, 8, 2), HasSubstr("one virtual stage"));
   EXPECT_THAT(refusal(ScheduleKind::OneForwardOneBackward, 0, 8, 1), HasSubstr("at least one"));
-  EXPECT_THAT(refusal(ScheduleKind::GPipe, 1 << 20, 1 << 20, 1), HasSubstr("16 million"));
+  EXPECT_THAT(refusal(ScheduleKind::GPipe, 1 << 20, 1 << 20, 1), HasSubstr("4 million"));
 }
 
 // Tables
