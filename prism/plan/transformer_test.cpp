@@ -133,8 +133,37 @@ TEST(HfConfig, SaysWhatIsWrong) {
       HasSubstr("multiple of kv_heads"));
   EXPECT_THAT(
       config_error(R"({"model_type":"mixtral","num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,
-    "intermediate_size":64,"vocab_size":100,"num_local_experts":2,"num_experts_per_tok":3})"),
+    "num_key_value_heads":4,"intermediate_size":64,"vocab_size":100,"num_local_experts":2,"num_experts_per_tok":3})"),
       HasSubstr("top_k = 3 of 2"));
+}
+
+TEST(HfConfig, AbsentKeysHaveTheDefaultsOfTheirFormat) {
+  const auto shape = [](const std::string& type, const std::string& rest) {
+    return parse_hf_config(
+        R"({"num_hidden_layers":4,"hidden_size":4096,"num_attention_heads":32,"intermediate_size":64,
+        "vocab_size":100,"model_type":")" +
+            type + "\"" + rest + "}",
+        "config.json");
+  };
+  const std::string experts = R"(,"num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32)";
+  EXPECT_EQ(shape("llama", "").kv_heads, 32);
+  EXPECT_EQ(shape("mistral", "").kv_heads, 8);
+  EXPECT_EQ(shape("mistral", R"(,"num_key_value_heads":null)").kv_heads, 32);
+  EXPECT_EQ(shape("mixtral", "").kv_heads, 8);
+  EXPECT_EQ(shape("qwen3", "").head_size, 128);
+  EXPECT_EQ(shape("qwen3_moe", experts).kv_heads, 4);
+  EXPECT_EQ(shape("qwen3_moe", experts).experts->shared_ffn, 0);
+  EXPECT_EQ(shape("qwen2_moe", experts).experts->shared_ffn, 5632);
+  EXPECT_EQ(shape("qwen2_moe", experts + R"(,"mlp_only_layers":[0,1])").experts->dense_layers, 2);
+  EXPECT_FALSE(shape("qwen2_moe", experts + R"(,"qkv_bias":false)").qkv_bias);
+  const std::string routed = R"(,"n_routed_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":32)";
+  EXPECT_EQ(shape("deepseek_v3", routed).latent->query_rank, 1536);
+  EXPECT_EQ(shape("deepseek_v2", R"(,"q_lora_rank":null)").latent->query_rank, 0);  // as in the Lite model
+  EXPECT_EQ(shape("deepseek_v3", routed).experts->dense_layers, 3);
+  EXPECT_EQ(shape("deepseek_v3", routed).experts->shared_ffn, 32);
+  EXPECT_THROW(shape("deepseek_v3", ""), InputError);
+  EXPECT_THROW(shape("deepseek_v3", routed + R"(,"moe_layer_freq":2)"), InputError);
+  EXPECT_THROW(shape("qwen2_moe", experts + R"(,"mlp_only_layers":[2])"), InputError);
 }
 
 TEST(HfConfig, RefusesAbsurdSizesBeforeTheyOverflow) {
