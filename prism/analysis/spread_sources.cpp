@@ -115,6 +115,7 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
   for (const double step : steps) variance += (step - mean) * (step - mean);
   if (variance == 0) return result;
 
+  const bool of_plan = is_composed(model);  // its template holds several ranks of a stage
   std::map<std::string, SpreadSource> by_key;
   std::map<std::int32_t, double> by_rank;
   double on_path = 0;
@@ -137,7 +138,7 @@ SpreadSources find_spread_sources(const StepModel& model, Sampling sampling, con
         critical[at] * (own_mean - (pool.category == Category::StepStart ? model.lead_ns : 0));
     source.mean_ns += of_step;
     source.share += critical[at] * covariance / variance;
-    by_rank[node.rank] += of_step;
+    by_rank[of_plan ? node.stage : node.rank] += of_step;
     on_path += of_step;
   }
   for (auto& [key, source] : by_key) result.sources.push_back(std::move(source));

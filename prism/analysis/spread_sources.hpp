@@ -28,7 +28,7 @@ struct SpreadSource {
 
 /// How much of the critical path lies on a rank of the template (of any replica).
 struct RankOnPath {
-  std::int32_t rank = 0;  ///< template rank
+  std::int32_t rank = 0;  ///< template rank; of a plan the pipeline rank
   double share = 0;       ///< of the time on the path, mean over samples
 };
 
