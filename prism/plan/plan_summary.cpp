@@ -77,13 +77,21 @@ class MessageCount {
           (op.when == When::LastMicrobatch && !last)) {
         continue;
       }
-      for (const TemplateGroup& group : layout_.groups(op.communication->axis, rank_)) {
-        if (!std::ranges::binary_search(group.members, lane_)) continue;
-        const GroupPlace placement = layout_.placement(group, 0);
-        if (placement.ranks > 1)
-          add(op.communication->axis, op.communication->kind, op.name, op.communication->bytes, placement);
+      const GroupPlace& place = place_of(op.communication->axis);
+      if (place.ranks > 1) {
+        add(op.communication->axis, op.communication->kind, op.name, op.communication->bytes, place);
       }
     }
+  }
+
+  /// Where the lane's group of an axis lies; of one rank if there is none.
+  const GroupPlace& place_of(GroupAxis axis) {
+    const auto [known, is_new] = places_.try_emplace(axis);
+    if (!is_new) return known->second;
+    for (const TemplateGroup& group : layout_.groups(axis, rank_)) {
+      if (std::ranges::binary_search(group.members, lane_)) known->second = layout_.placement(group, 0);
+    }
+    return known->second;
   }
 
   void add_transfer(const Pass& pass) {
@@ -102,6 +110,7 @@ class MessageCount {
   const RankLayout& layout_;
   std::int32_t rank_;
   std::int32_t lane_;
+  std::map<GroupAxis, GroupPlace> places_;
   std::map<std::tuple<GroupAxis, CollectiveOp, std::string, double>, MessageSummary> found_;
 };
 
