@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
@@ -56,8 +57,8 @@ struct Header {
   std::optional<CollectiveOp> kind;
   std::set<std::string, std::less<>> hosts;
   std::int64_t ranks = 0;
-  bool has_root = false;
-  bool has_columns = false;
+  std::size_t from_time = 0;  // columns from the first "time" to the end of the row; 0: no column titles yet
+  bool counts_wrong = false;  // "#wrong", a count; in old releases "error", the largest deviation
 };
 
 void read_header(std::string_view line, Header& header) {
@@ -65,15 +66,20 @@ void read_header(std::string_view line, Header& header) {
   if (line.find("Collective test starting") != std::string_view::npos) {
     header = Header{.kind = kind_of(line.substr(line.find(':') + 1))};
   }
+  if (line.find("Using devices") != std::string_view::npos) {  // of the next test, where logs are joined
+    header.hosts.clear();
+    header.ranks = 0;
+  }
   const auto rank = std::ranges::find(words, "Rank");
   const auto on = std::ranges::find(words, "on");
   if (rank != words.end() && on != words.end() && on + 1 != words.end()) {
     ++header.ranks;
     header.hosts.emplace(*(on + 1));
   }
-  if (std::ranges::find(words, "busbw") != words.end()) {
-    header.has_columns = true;
-    header.has_root = std::ranges::find(words, "root") != words.end();
+  if (const auto time = std::ranges::find(words, "time");
+      time != words.end() && std::ranges::find(words, "busbw") != words.end()) {
+    header.from_time = static_cast<std::size_t>(words.end() - time);
+    header.counts_wrong = std::ranges::find(words, "#wrong") != words.end();
   }
 }
 
@@ -84,16 +90,30 @@ struct Row {
   bool wrong = false;
 };
 
+/// Largest "error" of a row whose results were right: the widest tolerance of nccl-tests with that column (DeltaMaxValue of its
+/// src/common.cu, sums of halves). N/A stands where results were not checked.
+constexpr double kMostDeviation = 1e-2;
+
+/// Is the printed algorithm bandwidth that of the size and time read? Times have four digits, bandwidths two decimals.
+bool agrees(double bytes, double us, double gb_per_s) {
+  return std::abs(bytes / us * 1e-3 - gb_per_s) <= 0.011 + 0.01 * gb_per_s;
+}
+
 std::optional<Row> read_row(const std::vector<std::string_view>& words, const Header& header) {
-  // size count type redop [root] time algbw busbw wrong time algbw busbw wrong
-  const std::size_t time = header.has_root ? 5 : 4;
-  if (words.size() < time + 4) return std::nullopt;
+  // size count type [redop] [root] time algbw busbw wrong time algbw busbw wrong
+  // The titles redop and root may stand over nothing (all-to-all has no reduction). Only columns counted from the right are
+  // where the titles say.
+  constexpr std::size_t kBefore = 3;
+  constexpr std::size_t kTimes = 4;
+  if (header.from_time < kTimes || words.size() < kBefore + header.from_time) return std::nullopt;
+  const std::size_t time = words.size() - header.from_time;
   const std::optional<double> bytes = parse_double(words[0]);
   const std::optional<double> us = parse_double(words[time]);
-  if (!bytes || !us || *bytes < 0 || !(*us > 0)) return std::nullopt;
-  const std::optional<double> wrong =
-      parse_double(words[time + 3]);  // N/A where not checked; old logs print an error
-  return Row{*bytes, *us, wrong && (header.has_root ? *wrong != 0 : *wrong > 1e-3)};
+  const std::optional<double> gb_per_s = parse_double(words[time + 1]);
+  if (!bytes || !us || !gb_per_s || *bytes < 0 || !(*us > 0)) return std::nullopt;
+  if (!agrees(*bytes, *us, *gb_per_s)) return std::nullopt;  // a row cut off, or other columns
+  const std::optional<double> wrong = parse_double(words[time + 3]);
+  return Row{*bytes, *us, wrong && *wrong > (header.counts_wrong ? 0 : kMostDeviation)};
 }
 
 bool begins_with_digit(std::string_view line) {
@@ -127,7 +147,7 @@ void read_nccl_tests_log(std::string_view text, const std::string& source, Measu
       read_header(line, header);
       continue;
     }
-    if (!header.has_columns || !begins_with_digit(line)) continue;
+    if (header.from_time == 0 || !begins_with_digit(line)) continue;
     const Place place{source, number, {}};
     const std::optional<Row> row = read_row(words_of(line), header);
     if (!row) {
