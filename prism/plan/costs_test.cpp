@@ -304,6 +304,36 @@ TEST(GpuFleet, SeparatesGpusFromRuns) {
   EXPECT_THROW(parse_gpu_fleet("gpu,time\na,1\n", "f.csv", report), InputError);
 }
 
+TEST(GpuFleet, ComparesOverJobsWhereEachIsOfOneGpu) {
+  ImportReport report;
+  const GpuFleet fleet = parse_gpu_fleet("uuid,perf,job_id\na,100,1\nb,110,2\nc,100,3\n", "f.csv", report);
+  EXPECT_THAT(fleet.spatial, testing::ElementsAre(1, 1, testing::DoubleEq(1.1)));
+  ASSERT_EQ(report.entries().size(), 1U);
+  EXPECT_EQ(report.entries()[0].severity, Severity::Info);
+}
+
+TEST(GpuFleet, ReadsEveryTableOfMeasuredFleets) {
+  const auto folder = kFormats / "gpu-variability";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "NOT TESTED: no " << folder;
+  struct Table {
+    const char* name;
+    std::size_t gpus, runs;
+    double largest;  // median of a GPU over that of the fleet, counted apart from this code
+  };
+  for (const Table& table : {Table{"frontera_rtx5000_pagerank", 248, 1240, 1.001},
+                             {"frontera_rtx5000_resnet", 296, 1480, 1.145},
+                             {"lonestar6_a100_resnet", 219, 219, 2.201},
+                             {"longhorn_v100_bert", 136, 1096, 1.039},
+                             {"longhorn_v100_pagerank", 172, 880, 1.004},
+                             {"longhorn_v100_sgemm", 278, 7685, 1.055}}) {
+    ImportReport report;
+    const GpuFleet fleet = read_gpu_fleet(folder / (std::string(table.name) + ".csv.gz"), report);
+    EXPECT_EQ(fleet.spatial.size(), table.gpus) << table.name;
+    EXPECT_EQ(fleet.runs, table.runs) << table.name;
+    EXPECT_NEAR(fleet.spatial.back(), table.largest, 0.001) << table.name;
+  }
+}
+
 TEST(GpuFleet, OfTheV100ClusterIsAsPublished) {
   const auto file = kFormats / "gpu-variability" / "longhorn_v100_sgemm.csv.gz";
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "NOT TESTED: no " << file;

@@ -21,6 +21,9 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+/// Times of runs, by what was run or by job, and by GPU.
+using JobRuns = std::map<std::string, std::map<std::string, std::vector<double>>>;
+
 }  // namespace
 
 GpuFleet parse_gpu_fleet(std::string_view text, const std::string& source, ImportReport& report) {
@@ -31,11 +34,13 @@ GpuFleet parse_gpu_fleet(std::string_view text, const std::string& source, Impor
     throw InputError({source, 1, {}}, std::string("no column '") + (perf ? "uuid" : "perf") + "'",
                      "a CSV of runs with columns perf (time) and uuid (GPU)");
   }
-  std::vector<std::size_t> job_columns;
-  for (const char* name : {"exp", "job_id", "model"}) {
-    if (const auto column = csv.column(name)) job_columns.push_back(*column);
+  std::vector<std::size_t> kind_columns;
+  for (const char* name : {"exp", "model"}) {
+    if (const auto column = csv.column(name)) kind_columns.push_back(*column);
   }
-  std::map<std::string, std::map<std::string, std::vector<double>>> jobs;  // job -> GPU -> runs
+  const std::optional<std::size_t> job_column = csv.column("job_id");
+  JobRuns jobs;
+  JobRuns kinds;
   GpuFleet fleet;
   while (csv.next()) {
     const auto fields = csv.fields();
@@ -47,14 +52,20 @@ GpuFleet parse_gpu_fleet(std::string_view text, const std::string& source, Impor
       report.add(Severity::DataLoss, "runs of GPUs that do not parse are left out", csv.place().text());
       continue;
     }
-    std::string job;
-    for (const std::size_t column : job_columns) job += std::string(field(column)) + ",";
-    jobs[job][std::string(field(*gpu))].push_back(*time);
+    std::string kind;
+    for (const std::size_t column : kind_columns) kind += std::string(field(column)) + ",";
+    kinds[kind][std::string(field(*gpu))].push_back(*time);
+    if (job_column) jobs[kind + std::string(field(*job_column))][std::string(field(*gpu))].push_back(*time);
     ++fleet.runs;
+  }
+  // Some clusters number every process of a job as a job of its own: such numbers put no two GPUs together.
+  const bool jobs_join = std::ranges::any_of(jobs, [](const auto& job) { return job.second.size() >= 2; });
+  if (job_column && !jobs_join) {
+    report.add(Severity::Info, "jobs of one GPU each: runs are compared over all jobs", source);
   }
   // A GPU is compared with the others of its job; over several jobs its factor is the median.
   std::map<std::string, std::vector<double>> factors;
-  for (const auto& [job, gpus] : jobs) {
+  for (const auto& [job, gpus] : jobs_join ? jobs : kinds) {
     if (gpus.size() < 2) continue;
     std::vector<double> medians;
     for (const auto& [id, runs] : gpus) medians.push_back(median(runs));

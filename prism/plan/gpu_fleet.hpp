@@ -20,8 +20,8 @@ struct GpuFleet {
 };
 
 /// From a CSV with a column `perf` (time of one run, any unit) and a GPU's identity in `uuid` (or `gpu`). Rows are compared
-/// within the job they belong to (columns exp, job_id, model where there are such). Rows that do not parse are counted in
-/// `report`. Throws InputError without these columns or with fewer than two GPUs.
+/// within what was run and the job (columns exp, model and job_id where there are such; job_id only if it puts GPUs together).
+/// Rows that do not parse are counted in `report`. Throws InputError without these columns or with fewer than two GPUs.
 GpuFleet parse_gpu_fleet(std::string_view csv, const std::string& source, ImportReport& report);
 
 /// The same of a file, plain or compressed.
