@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -139,64 +140,111 @@ class GroupNumber {
   GroupAxis axis_;
 };
 
-/// The run of replicas {first, first + stride, ...} as a group of the engine's form: groups of `size`, `stride` apart, that
-/// tile the replicas. Throws std::invalid_argument if they are none.
-ReplicaGroup as_replica_group(const std::set<std::int64_t>& replicas) {
-  const auto size = static_cast<std::uint32_t>(replicas.size());
-  if (size == 1) return {};
-  const std::int64_t first = *replicas.begin();
-  const std::int64_t stride = *std::next(replicas.begin()) - first;
-  std::int64_t expected = first;
-  for (const std::int64_t d : replicas) {
-    if (d != expected) throw std::invalid_argument("uneven replicas");
-    expected += stride;
+/// Ranks of a stage by process group, each group's ascending. A rank's number is its dense position (tensor fastest, then
+/// context, then data), so that number = replica * lanes + lane.
+class StageGroups {
+ public:
+  StageGroups(const Parallel& p, GroupAxis axis) {
+    const GroupNumber number(p, axis);
+    std::vector<std::uint32_t> group_of;
+    group_of.reserve(static_cast<std::size_t>(p.tp * p.cp * p.dp));
+    for (Dense at; at.d < p.dp; ++at.d) {
+      for (at.c = 0; at.c < p.cp; ++at.c) {
+        for (at.t = 0; at.t < p.tp; ++at.t) group_of.push_back(static_cast<std::uint32_t>(number.of(at)));
+      }
+    }
+    begins_.assign(std::size_t{*std::ranges::max_element(group_of)} + 2, 0);
+    for (const std::uint32_t group : group_of) ++begins_[group + 1];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    ranks_.resize(group_of.size());
+    std::vector<std::uint32_t> next(begins_.begin(), begins_.end() - 1);
+    for (std::size_t i = 0; i < group_of.size(); ++i)
+      ranks_[next[group_of[i]]++] = static_cast<std::uint32_t>(i);
   }
-  if (first >= stride) throw std::invalid_argument("replicas of the first group start late");
-  return {size, static_cast<std::uint32_t>(stride)};
+
+  [[nodiscard]] std::size_t size() const { return begins_.size() - 1; }
+  [[nodiscard]] std::span<const std::uint32_t> operator[](std::size_t group) const {
+    return std::span(ranks_).subspan(begins_[group], begins_[group + 1] - begins_[group]);
+  }
+
+ private:
+  std::vector<std::uint32_t> begins_;
+  std::vector<std::uint32_t> ranks_;
+};
+
+/// The same lanes in each of some replicas.
+struct LanesInReplicas {
+  std::vector<std::int32_t> lanes;
+  std::vector<std::uint32_t> replicas;
+};
+
+/// A group as that. Throws std::invalid_argument if its lanes differ from replica to replica.
+LanesInReplicas as_product(std::span<const std::uint32_t> group, std::uint32_t lanes) {
+  LanesInReplicas product;
+  for (const std::uint32_t rank : group) {
+    if (rank / lanes != group.front() / lanes) break;
+    product.lanes.push_back(static_cast<std::int32_t>(rank % lanes));
+  }
+  const std::size_t width = product.lanes.size();
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const std::uint32_t replica = group[i] / lanes;
+    if (i % width == 0) product.replicas.push_back(replica);
+    if (replica != product.replicas.back() ||
+        static_cast<std::int32_t>(group[i] % lanes) != product.lanes[i % width]) {
+      throw std::invalid_argument("a group's ranks differ from replica to replica");
+    }
+  }
+  if (product.replicas.size() * width != group.size())
+    throw std::invalid_argument("a replica lacks some of a group's ranks");
+  return product;
+}
+
+/// The first group's replicas {first, first + stride, ...} in the engine's form: groups of `size`, `stride` apart, that tile
+/// the replicas. Throws std::invalid_argument if they are none.
+ReplicaGroup as_replica_group(std::span<const std::uint32_t> replicas) {
+  if (replicas.size() == 1) return {};
+  const ReplicaGroup group{static_cast<std::uint32_t>(replicas.size()), replicas[1] - replicas[0]};
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (replicas[i] != replicas[0] + i * group.stride) throw std::invalid_argument("uneven replicas");
+  }
+  if (replicas[0] >= group.stride) throw std::invalid_argument("replicas of the first group start late");
+  return group;
+}
+
+/// Throws std::invalid_argument unless these replicas are one whole group of that form.
+void check_is_group(std::span<const std::uint32_t> replicas, const ReplicaGroup& form) {
+  const bool whole =
+      replicas.size() == form.size && std::ranges::all_of(replicas, [&](std::uint32_t replica) {
+        return form.index_of(replica) == form.index_of(replicas[0]);
+      });
+  if (!whole) throw std::invalid_argument("groups of the same ranks join replicas in different ways");
 }
 
 }  // namespace
 
 std::vector<TemplateGroup> RankLayout::groups(GroupAxis axis, std::int64_t pp) const {
   if (axis == GroupAxis::Embedding && pp != 0 && pp != parallel_.pp - 1) return {};
-  const GroupNumber number(parallel_, axis);
-  // All members of the groups that touch replica 0 .. : template ranks and replicas by group number.
-  struct Members {
-    std::set<std::int32_t> ranks;
-    std::set<std::int64_t> replicas;
-    std::int64_t count = 0;
-  };
-  std::map<std::int64_t, Members> found;
-  for (std::int64_t d = 0; d < parallel_.dp; ++d) {
-    for (std::int64_t c = 0; c < parallel_.cp; ++c) {
-      for (std::int64_t t = 0; t < parallel_.tp; ++t) {
-        Members& members = found[number.of({t, c, d})];
-        members.ranks.insert(template_rank(pp, c, t));
-        members.replicas.insert(d);
-        ++members.count;
-      }
-    }
-  }
+  const StageGroups of_stage(parallel_, axis);
+  const std::int32_t lanes = static_cast<std::int32_t>(parallel_.tp * parallel_.cp);
   std::map<std::vector<std::int32_t>, ReplicaGroup> distinct;
-  for (const auto& [id, members] : found) {
-    if (members.count != std::ssize(members.ranks) * std::ssize(members.replicas)) {
-      throw std::invalid_argument("a group's ranks differ from replica to replica");
+  for (std::size_t i = 0; i < of_stage.size(); ++i) {
+    if (of_stage[i].empty()) continue;
+    LanesInReplicas group = as_product(of_stage[i], static_cast<std::uint32_t>(lanes));
+    if (const auto known = distinct.find(group.lanes); known != distinct.end()) {
+      check_is_group(group.replicas, known->second);
+    } else {
+      const ReplicaGroup form = as_replica_group(group.replicas);
+      distinct.emplace(std::move(group.lanes), form);
     }
-    std::vector<std::int32_t> ranks(members.ranks.begin(), members.ranks.end());
-    if (distinct.contains(ranks)) continue;  // the same ranks in other replicas
-    distinct.emplace(std::move(ranks), as_replica_group(members.replicas));
   }
   std::vector<TemplateGroup> result;
-  const std::int32_t lanes = static_cast<std::int32_t>(parallel_.tp * parallel_.cp);
   for (const auto& [ranks, replicas] : distinct) {
     TemplateGroup group{.members = {}, .replicas = replicas};
     for (std::int32_t q = 0; q < parallel_.pp; ++q) {
       const bool spans_stages = axis == GroupAxis::Model || axis == GroupAxis::World ||
                                 (axis == GroupAxis::Embedding && (q == 0 || q == parallel_.pp - 1));
       if (q != pp && !spans_stages) continue;
-      for (const std::int32_t rank : ranks) {
-        group.members.push_back(rank + (q - static_cast<std::int32_t>(pp)) * lanes);
-      }
+      for (const std::int32_t lane : ranks) group.members.push_back(q * lanes + lane);
     }
     std::ranges::sort(group.members);
     result.push_back(std::move(group));
