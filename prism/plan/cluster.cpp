@@ -123,7 +123,7 @@ GroupPlace place_group(const Cluster& cluster, const std::vector<Location>& memb
   for (std::size_t i = 0; i < members.size(); ++i) {
     const Location& at = members[i];
     hosts.insert(at.host);
-    placement.ranks_per_domain = std::max(placement.ranks_per_domain, ++in_domain[at.domain]);
+    ++in_domain[at.domain];
     const GpuKind& gpu = cluster.groups[at.group].gpu;
     const double nic = cluster.nic_gb_per_s > 0 ? cluster.nic_gb_per_s : gpu.nic_gb_per_s;
     const auto least = [&](double& value, double other) { value = i == 0 ? other : std::min(value, other); };
@@ -135,6 +135,11 @@ GroupPlace place_group(const Cluster& cluster, const std::vector<Location>& memb
   placement.hosts = std::ssize(hosts);
   placement.domains = std::ssize(in_domain);
   if (placement.ranks <= 1) return placement;
+  placement.least_per_domain = placement.ranks;
+  for (const auto& [domain, count] : in_domain) {
+    placement.ranks_per_domain = std::max(placement.ranks_per_domain, count);
+    placement.least_per_domain = std::min(placement.least_per_domain, count);
+  }
   placement.link = placement.domains == 1 ? LinkClass::ScaleUp : LinkClass::Network;
   if (placement.domains == 1) return placement;
   placement.level_latency_us = cluster.nic_latency_us;

@@ -64,6 +64,7 @@ struct GroupPlace {
   std::int64_t ranks = 1;
   std::int64_t domains = 1;           ///< scale-up domains it touches (as hosts for its network part)
   std::int64_t ranks_per_domain = 1;  ///< largest number in one
+  std::int64_t least_per_domain = 1;  ///< smallest number in one: its NICs carry all that enters or leaves it
   std::int64_t hosts = 1;
   int level = 0;                ///< highest network level crossed: 0 none or below the first
   double oversubscription = 1;  ///< product over the levels crossed

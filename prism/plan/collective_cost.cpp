@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latencies are those of NCCL's own tuning table (src/graph/tuning.cc, release 2.27); achieved bandwidths are the large-message
-// limits of nccl-tests on 8 x H100 (NVLink 362 of 450 GB/s, NVLS all-reduce 275 GB/s of S, 400 Gb/s NIC 48.8 GB/s) and on 8 x
-// A100 (232 of 300 GB/s).
+// limits of nccl-tests on 4 and 8 x H100 (NVLink 362 of 450 GB/s, NVLS all-reduce 245 and 275 GB/s of S, 400 Gb/s NIC
+// 48.8 GB/s) and on 8 x A100 (232 of 300 GB/s).
 #include "prism/plan/collective_cost.hpp"
 
 #include <algorithm>
@@ -13,9 +13,12 @@ namespace prism {
 namespace {
 
 constexpr double kScaleUpShare = 0.80;  // of NVLink's nominal rate in one direction
+// Of a link between two GPUs without a switch: 48 of 64 GB/s of an xGMI link (ncclTopoXGMISpeed of RCCL; AMD,
+// "Understanding RCCL Bandwidth and xGMI Performance on AMD Instinct MI300X", 2025).
+constexpr double kMeshShare = 0.75;
 constexpr double kNicShare = 0.97;      // of a NIC's nominal rate
-constexpr double kPairNicShare = 0.83;  // of one send-receive at a time over a NIC
-constexpr double kNvlsShare = 0.61;     // S per second of an in-switch all-reduce over the nominal rate
+constexpr double kPairNicShare = 0.83;  // of a NIC's, with one peer at a time
+constexpr double kNvlsShare = 0.685;    // of NVLink's nominal rate, in an in-switch all-reduce
 constexpr double kTreeShare = 0.92;     // of the ring's bandwidth
 constexpr double kPlateau = 1.4;        // latency of large all-reduce rings over several hosts
 
@@ -35,12 +38,23 @@ constexpr std::array<double, 3> kProtocolShare = {0.5, 0.92, 1.0};
 constexpr double kLowLatencyHostCap = 141;                         // GB/s of LL inside one host
 constexpr std::array<double, 2> kLowLatencyNetworkCap = {39, 20};  // GB/s, two hosts and more
 
-/// Bus bandwidth of a ring through the group, GB/s.
+/// What a GPU reaches to `peers` others of its scale-up domain together, GB/s in one direction. Through a switch all links
+/// lead to any peer; without one, a link leads to one.
+double scale_up_gb_per_s(const GroupPlace& group, double peers) {
+  if (group.scale_up_peer_gb_per_s <= 0) return kScaleUpShare * group.scale_up_gb_per_s;
+  return kMeshShare * std::min(group.scale_up_gb_per_s, peers * group.scale_up_peer_gb_per_s);
+}
+
+/// What a rank reaches over its NIC, GB/s in one direction.
+double nic_gb_per_s(const GroupPlace& group, double share) {
+  return share * group.nic_gb_per_s / group.oversubscription;
+}
+
+/// Bus bandwidth of rings through the group, GB/s. Each ring enters and leaves each domain once, over a NIC of its own.
 double ring_gb_per_s(const GroupPlace& group) {
-  const double inside = kScaleUpShare * group.scale_up_gb_per_s;
+  const double inside = scale_up_gb_per_s(group, static_cast<double>(group.ranks_per_domain) - 1);
   if (group.domains == 1) return inside;
-  const double network =
-      kNicShare * group.nic_gb_per_s * static_cast<double>(group.ranks_per_domain) / group.oversubscription;
+  const double network = nic_gb_per_s(group, kNicShare) * static_cast<double>(group.least_per_domain);
   return group.ranks_per_domain == 1 ? network : std::min(inside, network);
 }
 
@@ -83,31 +97,31 @@ CollectiveTime ring_like(CollectiveOp kind, double bytes, const GroupPlace& grou
     offer(best, tree_us, 2 * bytes, rate * kTreeShare, std::string("tree ") + kProtocolNames[protocol]);
   }
   if (twice && group.in_switch_reduction && group.domains == 1 && group.ranks > 2) {
-    offer(best, kNvlsUs, bytes, kNvlsShare * group.scale_up_gb_per_s, "nvls");
+    // Each GPU has 1/n of S reduced and spread by the switch: S + S/n leave it and enter it.
+    offer(best, kNvlsUs, bytes * (1 + 1 / n), kNvlsShare * group.scale_up_gb_per_s, "nvls");
   }
   return best;
 }
 
 CollectiveTime all_to_all(double bytes, const GroupPlace& group) {
   const auto n = static_cast<double>(group.ranks);
-  const auto local = static_cast<double>(group.ranks_per_domain);
-  const double inside = bytes * (local - 1) / n / (kScaleUpShare * group.scale_up_gb_per_s);
-  const double outside = bytes * (1 - local / n) / (kNicShare * group.nic_gb_per_s / group.oversubscription);
+  const double peers = static_cast<double>(group.ranks_per_domain) - 1;
+  const double most_outside = n - static_cast<double>(group.least_per_domain);
+  const double inside = peers > 0 ? bytes * peers / n / scale_up_gb_per_s(group, peers) : 0;
+  const double outside = bytes * most_outside / n / nic_gb_per_s(group, n > 2 ? kNicShare : kPairNicShare);
   constexpr double kPeersAtOnce = 8;
-  const double us = kRingBase[Simple] + (local - 1) * kRingScaleUpHop[Simple] +
-                    (n - local) / kPeersAtOnce * (kRingNetworkHop[Simple] + group.level_latency_us);
+  const double us = kRingBase[Simple] + peers * kRingScaleUpHop[Simple] +
+                    most_outside / kPeersAtOnce * (kRingNetworkHop[Simple] + group.level_latency_us);
   return {us * 1e3 + std::max(inside, group.domains > 1 ? outside : 0), "pairwise"};
 }
 
 CollectiveTime send_receive(double bytes, const GroupPlace& group) {
   if (group.domains == 1) {
-    const double nominal =
-        group.scale_up_peer_gb_per_s > 0 ? group.scale_up_peer_gb_per_s : group.scale_up_gb_per_s;
-    return {(kRingBase[Simple] + kRingScaleUpHop[Simple]) * 1e3 + bytes / (kScaleUpShare * nominal),
+    return {(kRingBase[Simple] + kRingScaleUpHop[Simple]) * 1e3 + bytes / scale_up_gb_per_s(group, 1),
             "direct"};
   }
   const double us = kRingBase[Simple] + kRingNetworkHop[Simple] + group.level_latency_us;
-  return {us * 1e3 + bytes / (kPairNicShare * group.nic_gb_per_s / group.oversubscription), "direct"};
+  return {us * 1e3 + bytes / nic_gb_per_s(group, kPairNicShare), "direct"};
 }
 
 }  // namespace

@@ -93,6 +93,45 @@ TEST(CollectiveModel, LargeMessagesFollowTheBusBandwidth) {
               1e7);
 }
 
+TEST(CollectiveModel, GpusWithoutASwitchReachEachPeerOverOneLink) {
+  // RCCL counts 48 GB/s of each xGMI link: 48 to one peer, 144 to three, 336 to seven.
+  constexpr double kS = 64e9;
+  for (const std::int64_t n : {2, 4, 8}) {
+    const GroupPlace group = group_of("MI300X", 1, n);
+    const auto peers = static_cast<double>(n - 1);
+    const double ns = kS * peers / static_cast<double>(n) / (peers * 48e9) * 1e9;
+    EXPECT_NEAR(model_collective(CollectiveOp::AllGather, kS, group).ns, ns, 1e6);
+    EXPECT_NEAR(model_collective(CollectiveOp::AllToAll, kS, group).ns, ns, 1e6);
+    EXPECT_NEAR(model_collective(CollectiveOp::AllReduce, kS, group).ns, 2 * ns, 1e6);
+  }
+  EXPECT_NEAR(model_collective(CollectiveOp::SendReceive, kS, group_of("MI300X", 1, 2)).ns, kS / 48, 1e6);
+}
+
+TEST(CollectiveModel, InSwitchReductionMovesOneSharePerGpuMore) {
+  // S + S/n leave each GPU: 1.25 S with four, 1.125 S with eight. Measured on H100: 245 and 275 GB/s of S.
+  constexpr double kS = 64e9;
+  const double four = model_collective(CollectiveOp::AllReduce, kS, group_of("H100", 1, 4)).ns;
+  const double eight = model_collective(CollectiveOp::AllReduce, kS, group_of("H100", 1, 8)).ns;
+  EXPECT_NEAR(four / eight, 1.25 / 1.125, 1e-3);
+  EXPECT_NEAR(kS / four, 245, 3);
+  EXPECT_NEAR(kS / eight, 275, 3);
+}
+
+TEST(CollectiveModel, TheDomainWithFewestRanksHoldsUpTheRest) {
+  // Eight ranks on one host and two on the next: all of S enters the second over two NICs.
+  Cluster c;
+  c.groups.push_back({*find_gpu_kind("H100"), 2, 8});
+  std::vector<Location> members = place_ranks(c, 16, "plan");
+  members.resize(10);
+  const GroupPlace uneven = place_group(c, members);
+  EXPECT_EQ(uneven.ranks_per_domain, 8);
+  EXPECT_EQ(uneven.least_per_domain, 2);
+  constexpr double kS = 64e9;
+  EXPECT_NEAR(model_collective(CollectiveOp::AllGather, kS, uneven).ns, kS * 9 / 10 / (2 * 0.97 * 50), 1e7);
+  // The two send to eight others each, the eight to two.
+  EXPECT_NEAR(model_collective(CollectiveOp::AllToAll, kS, uneven).ns, kS * 8 / 10 / (0.97 * 50), 1e7);
+}
+
 TEST(CollectiveModel, GrowsWithSizeAndWithHostsAndHasALatency) {
   for (const CollectiveOp kind : {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::AllToAll,
                                   CollectiveOp::SendReceive}) {
