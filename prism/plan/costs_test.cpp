@@ -58,6 +58,33 @@ TEST(GpuKinds, HaveTheirDataSheetsPeaks) {
   }
 }
 
+TEST(GpuKinds, PeaksFollowFromUnitsAndClocks) {
+  // Units x FLOPs of one unit in a cycle (bf16; fp8; fp4) x clock of the vendors' architecture papers. Kinds of NVIDIA from
+  // Blackwell on have no published rates per unit: dense rates of the whole system over its GPUs.
+  struct Unit {
+    const char* name;
+    double units, bf16, fp8, fp4, ghz;
+  };
+  for (const Unit& u : {Unit{"A100", 108, 2048, 0, 0, 1.41},
+                        {"H100", 132, 4096, 8192, 0, 1.83},
+                        {"MI300X", 304, 2048, 4096, 0, 2.1},
+                        {"MI325X", 304, 2048, 4096, 0, 2.1},
+                        {"MI355X", 256, 4096, 8192, 16384, 2.4}}) {
+    const GpuKind& gpu = *find_gpu_kind(u.name);
+    EXPECT_NEAR(gpu.bf16_tflops, u.units * u.bf16 * u.ghz * 1e-3, 1) << u.name;
+    EXPECT_NEAR(gpu.fp8_tflops, u.units * u.fp8 * u.ghz * 1e-3, 1) << u.name;
+    EXPECT_NEAR(gpu.fp4_tflops, u.units * u.fp4 * u.ghz * 1e-3, 1) << u.name;
+  }
+  struct System {
+    const char* name;
+    double gpus, fp8, fp4;  // PFLOP/s, dense
+  };
+  for (const System& s : {System{"B200", 8, 36, 72}, {"GB200", 72, 360, 720}, {"GB300", 72, 360, 1080}}) {
+    EXPECT_DOUBLE_EQ(find_gpu_kind(s.name)->fp8_tflops, s.fp8 * 1e3 / s.gpus) << s.name;
+    EXPECT_DOUBLE_EQ(find_gpu_kind(s.name)->fp4_tflops, s.fp4 * 1e3 / s.gpus) << s.name;
+  }
+}
+
 TEST(KernelTime, IsTheLongestOfComputeMemoryAndLaunch) {
   const GpuKind& gpu = *find_gpu_kind("H100");
   Kernel product{.kind = KernelClass::Gemm, .flops = 1e15};
