@@ -70,6 +70,22 @@ double LayerKernels::activation_bytes() const {
   return tokens_ * static_cast<double>(model_.hidden) * kActivationBytes;
 }
 
+LayerKernels::HeadBytes LayerKernels::head_bytes() const {
+  const double heads = static_cast<double>(model_.heads) / tp_;
+  double kv_heads = std::max(static_cast<double>(model_.kv_heads) / tp_, 1.0);
+  double key = static_cast<double>(model_.head_size);
+  double value = key;
+  if (model_.latent) {
+    kv_heads = heads;
+    key = static_cast<double>(model_.latent->nope_head_size + model_.latent->rope_head_size);
+    value = static_cast<double>(model_.latent->value_head_size);
+  }
+  const double each = tokens_ * kActivationBytes;
+  return {.queries = each * heads * key,
+          .keys_and_values = each * kv_heads * (key + value),
+          .results = each * heads * value};
+}
+
 AttentionKernels LayerKernels::attention() const {
   AttentionKernels kernels;
   const auto h = static_cast<double>(model_.hidden);
@@ -110,7 +126,8 @@ AttentionKernels LayerKernels::attention() const {
   // Causal: half of the scores; context-parallel ranks hold matching early and late parts.
   const auto sequence = static_cast<double>(microbatch_.sequence);
   const double flops = tokens_ * sequence * heads * (key + value);
-  const double bytes = tokens_ * (heads * (key + value) + kv_heads * (key + value)) * kActivationBytes;
+  const HeadBytes each = head_bytes();
+  const double bytes = each.queries + each.keys_and_values + each.results;
   const Kernel core{.name = "attention core",
                     .kind = KernelClass::Attention,
                     .precision = precisions_.attention,
@@ -173,17 +190,33 @@ BlockKernels LayerKernels::experts() const {
   add_memory(block, "experts activation", (up + 1) * wide, (2 * up + 1) * wide);
   add_product(block, "experts down", KernelClass::GroupedGemm, precisions_.expert, routed / local, h, f,
               local);
-  if (e.shared_ffn > 0) {
-    const double tokens = tokens_ / sequence_split_;
-    const auto shared = static_cast<double>(e.shared_ffn);
-    add_product(block, "shared experts up", KernelClass::Gemm, precisions_.matmul, tokens, up * shared, h);
-    add_memory(block, "shared experts activation", (up + 1) * tokens * shared * kActivationBytes,
-               (2 * up + 1) * tokens * shared * kActivationBytes);
-    add_product(block, "shared experts down", KernelClass::Gemm, precisions_.matmul, tokens, h, shared);
-  }
   const double whole = activation_bytes() / sequence_split_;
   const auto k = static_cast<double>(e.top_k);
   add_memory(block, "unpermute and residual", (3 + k) * whole, (2 + k) * whole);
+  return block;
+}
+
+BlockKernels LayerKernels::shared_experts() const {
+  BlockKernels block;
+  if (model_.experts->shared_ffn == 0) return block;
+  const auto h = static_cast<double>(model_.hidden);
+  const double tokens = tokens_ / sequence_split_;
+  const auto f = static_cast<double>(model_.experts->shared_ffn);
+  const double up = model_.gated_ffn ? 2 : 1;
+  const double wide = tokens * f * kActivationBytes;
+  add_product(block, "shared experts up", KernelClass::Gemm, precisions_.matmul, tokens, up * f, h);
+  add_memory(block, "shared experts activation", (up + 1) * wide, (2 * up + 1) * wide);
+  add_product(block, "shared experts down", KernelClass::Gemm, precisions_.matmul, tokens, h, f);
+  return block;
+}
+
+BlockKernels LayerKernels::prediction_input() const {
+  BlockKernels block;
+  const auto h = static_cast<double>(model_.hidden);
+  const double whole = activation_bytes() / sequence_split_;
+  add_memory(block, "prediction norms", 2 * 2 * whole, 2 * 3 * whole);
+  add_product(block, "prediction input", KernelClass::Gemm, precisions_.matmul, tokens_ / sequence_split_, h,
+              2 * h);
   return block;
 }
 

@@ -38,15 +38,25 @@ class LayerKernels {
 
   [[nodiscard]] AttentionKernels attention() const;
   [[nodiscard]] BlockKernels dense_ffn() const;
-  [[nodiscard]] BlockKernels router() const;   ///< norm and routing, before tokens are sent
-  [[nodiscard]] BlockKernels experts() const;  ///< routed experts, and shared ones
+  [[nodiscard]] BlockKernels router() const;          ///< norm and routing, before tokens are sent
+  [[nodiscard]] BlockKernels experts() const;         ///< routed ones, and the residual
+  [[nodiscard]] BlockKernels shared_experts() const;  ///< whole on each rank, for its part of the sequence
   [[nodiscard]] BlockKernels embedding() const;
   [[nodiscard]] BlockKernels loss() const;  ///< final norm, output layer, cross-entropy
+  /// What joins a prediction layer's two inputs: norms and a product of 2h x h, for the rank's part of the sequence.
+  [[nodiscard]] BlockKernels prediction_input() const;
 
   /// Tokens of a microbatch on one context-parallel rank.
   [[nodiscard]] double tokens() const { return tokens_; }
   /// Bytes of their activations, h values each, in bf16.
   [[nodiscard]] double activation_bytes() const;
+  /// Bytes in bf16 of the queries, keys and values (or results) of a rank's heads, for the tokens of its part.
+  struct HeadBytes {
+    double queries = 0;
+    double keys_and_values = 0;
+    double results = 0;
+  };
+  [[nodiscard]] HeadBytes head_bytes() const;
   /// Ranks along which norms and residuals are split: tp with sequence parallelism.
   [[nodiscard]] double sequence_split() const { return sequence_split_; }
 

@@ -53,7 +53,6 @@ struct Parallel {
   bool overlap_gradients = true;       ///< reductions behind the last microbatch's backward
   bool overlap_parameters = true;      ///< gathers behind the first microbatch's forward
   bool overlap_p2p = true;             ///< pipeline transfers beside compute
-  bool overlap_experts = false;        ///< expert all-to-all behind other compute
   std::int64_t bucket_parameters = 0;  ///< of overlapped data-parallel communication; 0: max(40 M, 1 M * dp)
   int gradient_bytes = 4;              ///< of one reduced gradient value
   int main_gradient_bytes = 4;         ///< of one stored gradient value

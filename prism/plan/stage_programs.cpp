@@ -46,6 +46,7 @@ class StageWriter {
     if (model.experts) {
       router_ = kernels_.router();
       experts_ = kernels_.experts();
+      shared_ = kernels_.shared_experts();
     }
   }
 
@@ -109,45 +110,36 @@ class StageWriter {
     }
   }
 
-  /// Keys and values of one rank's part of the sequence.
-  [[nodiscard]] double kv_bytes() const {
-    const double heads =
-        std::max(static_cast<double>(model_.kv_heads) / static_cast<double>(parallel_.tp), 1.0);
-    return 2 * kernels_.tokens() * heads * static_cast<double>(model_.head_size) * 2;
-  }
-  [[nodiscard]] double query_bytes() const {
-    return kernels_.tokens() * static_cast<double>(model_.heads * model_.head_size) /
-           static_cast<double>(parallel_.tp) * 2;
-  }
-
   void context_attention(ProgramWriter& w, const std::vector<Kernel>& core, const std::vector<Kernel>& rest,
                          bool back) {
     const auto cp = static_cast<double>(parallel_.cp);
+    const LayerKernels::HeadBytes bytes = kernels_.head_bytes();
     const std::string name = "attention core";
     switch (parallel_.cp_exchange) {
       case ContextExchange::Ring: {
         // Parts travel on while the part before is worked on; backward brings gradients along.
         const Communication ring{CollectiveOp::SendReceive, GroupAxis::Cp,
-                                 (back ? 2 : 1) * (cp - 1) * kv_bytes()};
+                                 (back ? 2 : 1) * (cp - 1) * bytes.keys_and_values};
         const int passed = w.communicate_aside("pass keys and values on", ring, {w.tail()});
         w.compute(name, core);
         w.compute("attention projection", rest, {passed});
         return;
       }
       case ContextExchange::AllGather:
-        w.communicate("gather keys and values", {CollectiveOp::AllGather, GroupAxis::Cp, cp * kv_bytes()});
+        w.communicate("gather keys and values",
+                      {CollectiveOp::AllGather, GroupAxis::Cp, cp * bytes.keys_and_values});
         w.compute(name, core);
         if (back) {
           w.communicate("scatter keys and values",
-                        {CollectiveOp::ReduceScatter, GroupAxis::Cp, cp * kv_bytes()});
+                        {CollectiveOp::ReduceScatter, GroupAxis::Cp, cp * bytes.keys_and_values});
         }
         w.compute("attention projection", rest);
         return;
       case ContextExchange::AllToAll:
         break;
     }
-    const Communication in{CollectiveOp::AllToAll, GroupAxis::Cp, query_bytes() + kv_bytes()};
-    const Communication out{CollectiveOp::AllToAll, GroupAxis::Cp, query_bytes()};
+    const Communication in{CollectiveOp::AllToAll, GroupAxis::Cp, bytes.queries + bytes.keys_and_values};
+    const Communication out{CollectiveOp::AllToAll, GroupAxis::Cp, bytes.results};
     w.communicate("exchange heads", back ? out : in);
     w.compute(name, core);
     w.communicate("exchange heads back", back ? in : out);
@@ -180,7 +172,9 @@ class StageWriter {
 
   void forward_mixture(ProgramWriter& w) {
     w.compute("router", router_.forward, take_wait());
+    const int routed = w.tail();
     w.communicate("dispatch tokens", dispatch(true));
+    w.compute_aside("shared experts", shared_.forward, {routed});  // while tokens are on their way
     if (parallel_.etp > 1) w.communicate("gather expert tokens", over_etp(CollectiveOp::AllGather));
     w.compute("experts", experts_.forward);
     if (parallel_.etp > 1) w.communicate("scatter expert tokens", over_etp(CollectiveOp::ReduceScatter));
@@ -220,6 +214,7 @@ class StageWriter {
 
   void forward_losses(ProgramWriter& w) {
     for (std::int64_t i = 0; i < model_.prediction_layers; ++i) {
+      w.compute("prediction input", kernels_.prediction_input().forward, take_wait());
       forward_layer(w, model_.layers - 1);
       forward_loss(w);
     }
@@ -239,7 +234,9 @@ class StageWriter {
     return w.communicate_aside("gather " + what + " again", gather_tp(), {from});
   }
 
-  void backward_block(ProgramWriter& w, const std::string& name, std::vector<Kernel> dgrad,
+  /// A block with one way in and out over tp: `dgrad` writes its input gradients.
+  template <class Dgrad>
+  void backward_block(ProgramWriter& w, const std::string& name, Dgrad dgrad,
                       const std::vector<Kernel>& wgrad, Gradients gradients) {
     if (gradients == Gradients::Weight) {
       weight_gradients(w, name, wgrad, gather_again(w, name + " input", kPassInput));
@@ -248,55 +245,72 @@ class StageWriter {
     const int from = w.tail();
     if (sequence_) w.communicate("gather " + name + " gradients", over_tp(CollectiveOp::AllGather));
     const int again = gradients == Gradients::Both ? gather_again(w, name + " input", from) : kPassInput;
-    w.compute(name, std::move(dgrad), take_wait());
+    dgrad();
     leave(w, name + " gradients");
     if (gradients == Gradients::Both) weight_gradients(w, name, wgrad, again);
   }
 
   void backward_mixture(ProgramWriter& w, Gradients gradients) {
-    const std::vector<Kernel> weights = joined({&experts_.wgrad, &router_.wgrad});
+    const std::vector<Kernel> weights = joined({&experts_.wgrad, &shared_.wgrad, &router_.wgrad});
     if (gradients == Gradients::Weight) {
       w.compute_aside("experts weights", weights, {});
       return;
     }
+    std::vector<int> shared_after = take_wait();
+    const std::vector<int> experts_after = shared_after;
+    shared_after.push_back(w.tail());
     w.communicate("dispatch gradients", dispatch(false));
+    w.compute_aside("shared experts", shared_.dgrad, shared_after);
     if (parallel_.etp > 1) w.communicate("gather expert gradients", over_etp(CollectiveOp::AllGather));
-    w.compute("experts", experts_.dgrad, take_wait());
+    w.compute("experts", experts_.dgrad, experts_after);
     if (parallel_.etp > 1) w.communicate("scatter expert gradients", over_etp(CollectiveOp::ReduceScatter));
     w.communicate("combine gradients", dispatch(false));
     if (gradients == Gradients::Both) w.compute_aside("experts weights", weights, {});
     w.compute("router", router_.dgrad);
   }
 
-  void backward_attention(ProgramWriter& w, Gradients gradients) {
+  void dgrad_attention(ProgramWriter& w) {
     const AttentionKernels& a = attention_;
-    const std::vector<Kernel> wgrad = joined({&a.after.wgrad, &a.before.wgrad});
     std::vector<Kernel> core = a.core.dgrad;
     if (parallel_.recompute == Recompute::Selective)
       core.insert(core.begin(), a.core.forward.begin(), a.core.forward.end());
-    if (parallel_.cp == 1 || gradients == Gradients::Weight) {
-      backward_block(w, "attention", joined({&a.after.dgrad, &core, &a.before.dgrad}), wgrad, gradients);
+    if (parallel_.cp == 1) {
+      w.compute("attention", joined({&a.after.dgrad, &core, &a.before.dgrad}), take_wait());
       return;
     }
-    const int from = w.tail();
-    if (sequence_) w.communicate("gather attention gradients", over_tp(CollectiveOp::AllGather));
-    const int again = gradients == Gradients::Both ? gather_again(w, "attention input", from) : kPassInput;
     w.compute("attention output", a.after.dgrad, take_wait());
     context_attention(w, core, a.before.dgrad, true);
-    leave(w, "attention gradients");
-    if (gradients == Gradients::Both) weight_gradients(w, "attention", wgrad, again);
   }
 
   void backward_layer(ProgramWriter& w, std::int64_t layer, std::int64_t index, Gradients gradients) {
     const bool full = parallel_.recompute == Recompute::Full &&
                       (parallel_.recompute_layers == 0 || index < parallel_.recompute_layers);
     if (full && gradients != Gradients::Weight) forward_layer(w, layer);
-    if (model_.is_mixture(layer)) {
+    const auto ffn = [&] { w.compute("ffn", dense_.dgrad, take_wait()); };
+    const auto attention = [&] { dgrad_attention(w); };
+    const std::vector<Kernel> weights = joined({&attention_.after.wgrad, &attention_.before.wgrad});
+    const bool mixture = model_.is_mixture(layer);
+    if (model_.parallel_blocks && !mixture) {
+      const auto both = [&] {
+        ffn();
+        attention();
+      };
+      backward_block(w, "layer", both, joined({&dense_.wgrad, &weights}), gradients);
+      return;
+    }
+    if (mixture) {
       backward_mixture(w, gradients);
     } else {
-      backward_block(w, "ffn", dense_.dgrad, dense_.wgrad, gradients);
+      backward_block(w, "ffn", ffn, dense_.wgrad, gradients);
     }
-    backward_attention(w, gradients);
+    backward_block(w, "attention", attention, weights, gradients);
+  }
+
+  void backward_prediction(ProgramWriter& w, Gradients gradients) {
+    backward_layer(w, model_.layers - 1, 0, gradients);
+    const BlockKernels input = kernels_.prediction_input();
+    if (gradients != Gradients::Weight) w.compute("prediction input", input.dgrad);
+    if (gradients != Gradients::Input) weight_gradients(w, "prediction input", input.wgrad, kPassInput);
   }
 
   void backward_losses(ProgramWriter& w, Gradients gradients) {
@@ -310,7 +324,7 @@ class StageWriter {
         leave(w, "loss gradients");
         if (gradients == Gradients::Both) weight_gradients(w, "loss", loss.wgrad, again);
       }
-      if (i < model_.prediction_layers) backward_layer(w, model_.layers - 1, 0, gradients);
+      if (i < model_.prediction_layers) backward_prediction(w, gradients);
     }
   }
 
@@ -335,6 +349,7 @@ class StageWriter {
   BlockKernels dense_;
   BlockKernels router_;
   BlockKernels experts_;
+  BlockKernels shared_;
   bool split_ = false;
   bool sequence_ = false;
   std::vector<int> wait_;

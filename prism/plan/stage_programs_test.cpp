@@ -100,6 +100,75 @@ TEST(StagePrograms, ContextParallelVolumesAreThoseOfTheTable) {
   EXPECT_DOUBLE_EQ((backward[{GroupAxis::Cp, CollectiveOp::AllToAll}]), 2 * q + kv);
 }
 
+TEST(StagePrograms, LatentAttentionExchangesKeysAndValuesOfTheirOwnWidths) {
+  // 128 heads over tp 2; keys of 128 + 64, values of 128.
+  const Transformer& m = preset("deepseek-v3");
+  Parallel p = unsharded(2);
+  p.cp = 4;
+  const double tokens = 4096.0 / 4;
+  const double kv = tokens * 64 * (192 + 128) * 2;
+  const Microbatch microbatch{4096, 1};
+  auto forward = volumes(middle_layer(m, p, microbatch).forward);
+  EXPECT_DOUBLE_EQ((forward[{GroupAxis::Cp, CollectiveOp::SendReceive}]), 3 * kv);
+  p.cp_exchange = ContextExchange::AllToAll;
+  forward = volumes(middle_layer(m, p, microbatch).forward);
+  const double queries = tokens * 64 * 192 * 2;
+  const double results = tokens * 64 * 128 * 2;
+  EXPECT_DOUBLE_EQ((forward[{GroupAxis::Cp, CollectiveOp::AllToAll}]), queries + kv + results);
+}
+
+TEST(StagePrograms, ParallelBlocksGoOverTpOnce) {
+  const Transformer& m = preset("gpt-neox-20b");
+  const double s = 2048.0 * 6144 * 2;
+  for (const std::int64_t cp : {1, 2}) {
+    Parallel p = unsharded(4);
+    p.cp = cp;
+    const StagePrograms layer = middle_layer(m, p, {2048 * cp, 1});
+    auto forward = volumes(layer.forward);
+    EXPECT_DOUBLE_EQ((forward[{GroupAxis::Tp, CollectiveOp::AllGather}]), s);
+    EXPECT_DOUBLE_EQ((forward[{GroupAxis::Tp, CollectiveOp::ReduceScatter}]), s);
+    auto backward = volumes(layer.backward);
+    EXPECT_DOUBLE_EQ((backward[{GroupAxis::Tp, CollectiveOp::AllGather}]), 2 * s);  // gradients, input again
+    EXPECT_DOUBLE_EQ((backward[{GroupAxis::Tp, CollectiveOp::ReduceScatter}]), s);
+    EXPECT_DOUBLE_EQ((volumes(layer.backward_weight)[{GroupAxis::Tp, CollectiveOp::AllGather}]), s);
+  }
+}
+
+/// Does op `at` wait for the op named `name`, directly or through others?
+bool waits_for(const PassProgram& program, std::size_t at, const std::string& name) {
+  std::vector<std::size_t> todo{at};
+  while (!todo.empty()) {
+    const PassOp& op = program.ops[todo.back()];
+    todo.pop_back();
+    for (const int before : op.after) {
+      if (before == kPassInput) continue;
+      const auto index = static_cast<std::size_t>(before);
+      if (program.ops[index].name == name) return true;
+      todo.push_back(index);
+    }
+  }
+  return false;
+}
+
+TEST(StagePrograms, SharedExpertsRunWhileTokensAreOnTheirWay) {
+  Parallel p = unsharded(1);
+  p.ep = 8;
+  p.dp = 8;
+  const StagePrograms layer = middle_layer(preset("deepseek-v3"), p, {4096, 1});
+  for (const auto& [program, message] :
+       {std::pair(&layer.forward, "dispatch tokens"), std::pair(&layer.backward, "dispatch gradients")}) {
+    std::vector<std::string> computed;
+    for (std::size_t i = 0; i < program->ops.size(); ++i) {
+      const PassOp& op = program->ops[i];
+      if (op.name == "shared experts" || op.name == "experts") {
+        computed.push_back(op.name);
+        EXPECT_EQ(waits_for(*program, i, message), op.name == "experts") << message;
+      }
+    }
+    EXPECT_THAT(computed, testing::ElementsAre("shared experts", "experts"));
+  }
+}
+
 TEST(StagePrograms, ExpertVolumesAreThoseOfTheTable) {
   const Transformer& m = preset("mixtral-8x7b");
   const Microbatch microbatch{4096, 1};
@@ -198,8 +267,7 @@ TEST(StagePrograms, WorkAddsUpToTheModels) {
   const double all_scores = 12 * 2.0 * 2048 * 2048 * 12288 / 8;
   EXPECT_NEAR((flops(twelve.forward) + all_scores) / 1e12, 11.4418, 0.0001);
   for (const char* name : {"llama-3-8b", "gpt-3-175b", "deepseek-v3", "mixtral-8x7b"}) {
-    Transformer m = preset(name);
-    m.prediction_layers = 0;
+    const Transformer& m = preset(name);
     Parallel p = unsharded(1);
     const Microbatch microbatch{4096, 2};
     const StagePrograms whole = transformer_passes(
