@@ -28,6 +28,10 @@ DataParallel::DataParallel(const Transformer& model, const Parallel& parallel, c
   for (std::int64_t i = 0; i < layers.count; ++i)
     layers_.push_back(rank_parameters(model, parallel, one_layer(layers, i)));
   if (layers.count == 0) layers_.push_back(rank_parameters(model, parallel, layers));
+  // A table that the first and the last layer share is there once.
+  std::int64_t dense = 0;
+  for (const RankParameters& layer : layers_) dense += layer.dense;
+  layers_.back().dense -= dense - rank_parameters(model, parallel, layers).dense;
 }
 
 std::int64_t DataParallel::bucket() const {

@@ -133,6 +133,8 @@ RankParameters rank_parameters(const Transformer& model, const Parallel& paralle
   if (layers.embedding) sum.dense += table + model.learned_positions * model.hidden;
   if (layers.loss) {
     sum.dense += norm + (model.tied_embeddings && layers.embedding ? 0 : table);
+    // Prediction layers look their tokens up in the embedding: a copy of it where it is on another stage.
+    if (model.prediction_layers > 0 && !model.tied_embeddings && !layers.embedding) sum.dense += table;
     for (std::int64_t i = 0; i < model.prediction_layers; ++i) {
       add_layer(model.layers - 1);
       sum.dense += 2 * model.hidden * model.hidden + 3 * norm;

@@ -242,6 +242,55 @@ TEST(StagePrograms, DataParallelVolumesAreThoseOfTheTable) {
   EXPECT_DOUBLE_EQ(dp_bytes(m, p, CollectiveOp::AllReduce, GroupAxis::Replicate, layers), 4 * weights / 4);
 }
 
+TEST(StagePrograms, SharedTablesAreReducedOnce) {
+  for (const char* name : {"gpt-3-22b", "deepseek-v3"}) {  // tied; looked up by the prediction layer
+    Transformer m = preset(name);
+    m.layers = 4;
+    Parallel p;
+    p.dp = 4;
+    p.zero = 0;
+    const StageLayers whole{.count = 4, .embedding = true, .loss = true};
+    const ParameterCount count = count_parameters(m);
+    EXPECT_DOUBLE_EQ(dp_bytes(m, p, CollectiveOp::AllReduce, GroupAxis::Shard, whole) +
+                         dp_bytes(m, p, CollectiveOp::AllReduce, GroupAxis::ExpertDp, whole),
+                     4.0 * static_cast<double>(count.total + count.prediction))
+        << name;
+  }
+}
+
+TEST(StagePrograms, EndOfStepAddsUpWhatSeveralRanksHold) {
+  const auto volume = [](const Transformer& m, const Parallel& p, const StageLayers& layers, GroupAxis axis) {
+    return volumes(transformer_step_end(m, p, {}, {layers}))[{axis, CollectiveOp::AllReduce}];
+  };
+  Parallel p = unsharded(8);
+  p.pp = 8;
+  // GPT-3: two LayerNorms a layer, one at the end; the table of 51,200 words is on the first and the last stage.
+  const Transformer& gpt = preset("gpt-3-175b");
+  EXPECT_DOUBLE_EQ(volume(gpt, p, {.first = 12, .count = 12}, GroupAxis::Tp), 4 * 12 * 2 * 2 * 12288.0);
+  EXPECT_DOUBLE_EQ(volume(gpt, p, {.first = 84, .count = 12, .loss = true}, GroupAxis::Tp),
+                   4 * (12 * 2 + 1) * 2 * 12288.0);
+  const double table = 51200.0 * 12288 / 8;
+  EXPECT_DOUBLE_EQ(volume(gpt, p, {.first = 0, .count = 12, .embedding = true}, GroupAxis::Embedding),
+                   4 * table);
+  EXPECT_DOUBLE_EQ(volume(gpt, p, {.first = 84, .count = 12, .loss = true}, GroupAxis::Embedding), 4 * table);
+  EXPECT_DOUBLE_EQ(volume(gpt, p, {.first = 12, .count = 12}, GroupAxis::Embedding), 0);
+  // Mixtral: a router of 8 experts a layer besides its two norms. One table for each end.
+  const Transformer& mixtral = preset("mixtral-8x7b");
+  EXPECT_DOUBLE_EQ(volume(mixtral, p, {.first = 4, .count = 4}, GroupAxis::Tp), 4 * 4 * (2 + 8) * 4096.0);
+  EXPECT_DOUBLE_EQ(volume(mixtral, p, {.first = 28, .count = 4, .loss = true}, GroupAxis::Embedding), 0);
+  // DeepSeek-V3's prediction layer looks up tokens on the last stage: a copy of the embedding, kept equal.
+  const Transformer& deepseek = preset("deepseek-v3");
+  const StageLayers last{.first = 60, .count = 1, .loss = true};
+  const double words = 129280.0 * 7168 / 8;
+  EXPECT_DOUBLE_EQ(volume(deepseek, p, last, GroupAxis::Embedding), 4 * words);
+  Transformer without = deepseek;
+  without.prediction_layers = 0;
+  const double more = static_cast<double>(rank_parameters(deepseek, unsharded(1), last).dense -
+                                          rank_parameters(without, unsharded(1), last).dense);
+  // Attention 187.1, shared expert and router 45.9, the joining product 102.8 million, and 926.7 of the table.
+  EXPECT_NEAR(more, 187.1e6 + 45.9e6 + 102.8e6 + 926.7e6, 0.1e6);
+}
+
 TEST(StagePrograms, BucketsFollowTheirSize) {
   const Transformer& m = preset("llama-3-8b");
   Parallel p;
