@@ -75,8 +75,7 @@ class NodeWriter {
  public:
   NodeWriter(const Plan& plan, const PlanPrograms& programs, const RankLayout& layout, const PlanGraph& graph,
              StepModel& model)
-      : plan_(plan),
-        programs_(programs),
+      : programs_(programs),
         layout_(layout),
         graph_(graph),
         model_(model),
@@ -219,7 +218,6 @@ class NodeWriter {
     node.draw_id = id;
   }
 
-  const Plan& plan_;
   const PlanPrograms& programs_;
   const RankLayout& layout_;
   const PlanGraph& graph_;

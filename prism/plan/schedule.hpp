@@ -40,9 +40,9 @@ struct PipelineSchedule {
   std::vector<std::vector<Pass>> order;            ///< [rank], in time order
   std::vector<std::vector<std::int32_t>> rank_of;  ///< [copy][stage]
 
-  /// First and last microbatch that a rank's stage sees, in the order of its forward (backward) passes.
+  /// The rank that holds a stage of a model copy.
   [[nodiscard]] std::int32_t rank(std::int32_t copy, std::int32_t stage) const {
-    return rank_of[copy][stage];
+    return rank_of[static_cast<std::size_t>(copy)][static_cast<std::size_t>(stage)];
   }
 };
 
