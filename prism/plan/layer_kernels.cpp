@@ -9,7 +9,7 @@ namespace prism {
 namespace {
 
 constexpr double kActivationBytes = 2;  // bf16
-constexpr double kGradientBytes = 4;  // weight gradients are added up in fp32
+constexpr double kGradientBytes = 4;    // weight gradients are added up in fp32
 constexpr double kCoreBackward = 2.5;
 
 double operand_bytes(Precision precision) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "prism/stats/law_pool.hpp"
+#include "prism/stats/portable_factor.hpp"
 #include "prism/stats/random.hpp"
 
 namespace prism {
@@ -29,12 +30,12 @@ std::uint64_t draw_id(Driver driver, std::uint64_t part = 0) {
 
 /// Parameter of a lognormal law of that coefficient of variation.
 double sigma_of(double cv) {
-  return std::sqrt(std::log1p(cv * cv));
+  return portable_factor(std::sqrt(std::log1p(cv * cv)));
 }
 
 LognormalLaw lognormal(double mean, double cv) {
   const double sigma = sigma_of(cv);
-  return {.mu = std::log(mean) - sigma * sigma / 2, .sigma = sigma};
+  return {.mu = portable_factor(std::log(mean)) - sigma * sigma / 2, .sigma = sigma};
 }
 
 /// How many of `size` equally likely values have that probability.
@@ -46,7 +47,8 @@ std::size_t share_of(double probability, std::size_t size) {
 std::vector<double> quantiles(const LognormalLaw& law, std::size_t n) {
   std::vector<double> values;
   for (std::size_t i = 0; i < n; ++i) {
-    values.push_back(Law{law}.quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n)));
+    values.push_back(
+        portable_factor(Law{law}.quantile((static_cast<double>(i) + 0.5) / static_cast<double>(n))));
   }
   return values;
 }
