@@ -35,7 +35,8 @@ std::vector<Pass> interleaved_order(std::int32_t rank, std::int32_t p, std::int3
     }
   }
   const auto total = static_cast<std::int32_t>(turns.size());
-  const std::int32_t warm_up = std::min(2 * (p - 1 - rank) + (chunks - 1) * group, total);
+  const std::int64_t full = 2 * (p - 1 - rank) + std::int64_t{chunks - 1} * group;
+  const auto warm_up = static_cast<std::int32_t>(std::min<std::int64_t>(full, total));
   std::vector<Pass> order;
   for (std::int32_t k = 0; k < total + warm_up; ++k) {
     if (k < total) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules as PyTorch and torchtitan write them (torch.distributed.pipelining, pipeline_parallel_schedule_csv).
+// Schedules as PyTorch (torch.distributed.pipelining) and torchtitan (pipeline_parallel_schedule_csv) write
+// them.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -136,8 +137,19 @@ class Table {
     return seen_.contains({kind, stage, microbatch});
   }
 
+  /// Refuses what is wrong with the row of a rank, rather than with one of its cells.
+  [[noreturn]] void refuse_row(std::int32_t rank, const std::string& problem, const std::string& fix) const {
+    throw InputError({source_, static_cast<std::uint64_t>(rank) + 1, {}}, problem, fix);
+  }
+
   void finish() {
     schedule_.ranks = static_cast<std::int32_t>(schedule_.order.size());
+    for (std::int32_t rank = 0; rank < schedule_.ranks; ++rank) {
+      if (schedule_.order[static_cast<std::size_t>(rank)].empty()) {
+        refuse_row(rank, "rank " + std::to_string(rank) + " runs no pass",
+                   "one row per pipeline rank, and no blank rows between them");
+      }
+    }
     std::vector<std::int32_t>& rank_of = schedule_.rank_of.emplace_back();
     for (std::int32_t stage = 0; stage < schedule_.stages; ++stage) {
       const auto place = rank_of_.find(stage);
@@ -148,21 +160,31 @@ class Table {
             "stages count from 0 without gaps");
       }
       rank_of.push_back(place->second);
-      for (std::int32_t k = 0; k < schedule_.microbatches; ++k) check_passes(stage, k);
+      for (std::int32_t k = 0; k < schedule_.microbatches; ++k) check_passes(place->second, stage, k);
     }
     time_schedule(schedule_, {}, source_);
   }
 
-  void check_passes(std::int32_t stage, std::int32_t k) const {
+  void check_passes(std::int32_t rank, std::int32_t stage, std::int32_t k) const {
     const bool whole = has(PassKind::Backward, stage, k);
     const bool input = has(PassKind::BackwardInput, stage, k);
     const bool weight = has(PassKind::BackwardWeight, stage, k);
-    const bool split = input && weight;
-    if (has(PassKind::Forward, stage, k) && (whole ? !input && !weight : split)) return;
-    throw InputError({source_, {}, {}},
-                     "microbatch " + std::to_string(k) + " does not pass stage " + std::to_string(stage) +
-                         " once forward and once backward",
-                     "F and either B, or I and W, of each microbatch and stage");
+    const auto cell = [&](char op) { return std::to_string(stage) + op + std::to_string(k); };
+    const auto missing = [&](char op) {
+      refuse_row(rank, "rank " + std::to_string(rank) + " never runs " + cell(op),
+                 "F and either B, or I and W, of each microbatch and stage");
+    };
+    if (!has(PassKind::Forward, stage, k)) missing('F');
+    if (whole && (input || weight)) {
+      refuse_row(
+          rank,
+          "rank " + std::to_string(rank) + " runs " + cell('B') + " and also " + cell(input ? 'I' : 'W'),
+          "B alone, which is both gradients, or I and W");
+    }
+    if (whole) return;
+    if (!input && !weight) missing('B');
+    if (!input) missing('I');
+    if (!weight) missing('W');
   }
 
   std::string_view text_;
