@@ -179,6 +179,7 @@ void Layout::wait_for_input(Running& running, Node node, std::int32_t lane) {
   const auto rank = static_cast<std::int32_t>(template_rank(running.rank, lane));
   connect(last_[static_cast<std::size_t>(rank)], node);
   for (const auto& [channel, last] : channel_) {
+    if (last == kNone) continue;  // nothing has gone over it yet
     const std::vector<std::int32_t>& members = graph_.groups[static_cast<std::size_t>(channel.first)].members;
     if (!graph_.nodes[static_cast<std::size_t>(last)].step_end && std::ranges::binary_search(members, rank)) {
       connect(last, node);
